@@ -47,12 +47,12 @@ from discorank.metrics.mixture import Mix, Utility
 from discorank.metrics.representations import FloatArray
 from discorank.metrics.storage.checksums import with_checksum
 from discorank.rerank.selection.agreement import DRAWS, Statistic, pairwise_accuracy, perm_both
-from discorank.rerank.selection.judged_systems import human_scored
-from discorank.rerank.selection.statistics import pearson, tau_b
+from discorank.rerank.selection.judged_systems import human_layer
+from discorank.rerank.selection.statistics import correlation
 from discorank.rerank.selection.system_scores import (
     DocumentOutputs,
+    Layer,
     Part,
-    Scored,
     score_systems,
 )
 from discorank.rerank.training.combination_training import Tuning, by_scores, gathered, learn
@@ -154,7 +154,7 @@ class Bench:
         signatures = [self.metric(name, data).signature() for name in names]
         return trained(self.work / f"combination.{data.name}.json", signatures, data, scores)
 
-    def scored(self, name: str, data: JudgedSet) -> Scored:
+    def scored(self, name: str, data: JudgedSet) -> Layer:
         """The systems of a set under a metric.
 
         Raises:
@@ -180,26 +180,26 @@ class Bench:
                     continue
                 base = self.scored(BASE, data)
                 for dimension in data.dimensions:
-                    human = human_scored(dimension, data.lower, data.documents)
+                    human = human_layer(dimension, data.lower, data.documents)
                     cells[data.name, dimension, name] = agreement(
                         own, base, human, self.choices.draws
                     )
         return cells
 
 
-def agreement(metric: Scored, base: Scored, human: Scored, draws: int = DRAWS) -> Agreement:
+def agreement(metric: Layer, base: Layer, human: Layer, draws: int = DRAWS) -> Agreement:
     """A metric against people on the systems they judged, with marks where it differs from the base."""
     places = [metric.systems.index(name) for name in human.systems]
     people = human.sign * human.system_scores()
     scores = metric.sign * metric.system_scores()[places], base.sign * base.system_scores()[places]
     units = utilities(metric, base, places)
     marks = [_mark(scores, units, people, statistic, draws) for statistic in STATISTICS]
-    tau = tau_b(scores[0].tolist(), people.tolist())
+    tau = correlation("tau_b", scores[0], people)
     accuracy, r = (_measured(scores[0], people, statistic) for statistic in STATISTICS)
-    return Agreement(accuracy, r, np.nan if tau is None else tau, (marks[0], marks[1]))
+    return Agreement(accuracy, r, tau, (marks[0], marks[1]))
 
 
-def utilities(first: Scored, second: Scored, places: Sequence[int]) -> Both:
+def utilities(first: Layer, second: Layer, places: Sequence[int]) -> Both:
     """Utilities of two metrics, per segment where both have these, else per document, as `compare` tests them."""
     if first.segments is not None and second.segments is not None:
         return first.sign * first.segments[places], second.sign * second.segments[places]
@@ -224,9 +224,7 @@ def _mark(scores: Both, units: Both, people: FloatArray, statistic: Statistic, d
 
 def _measured(scores: FloatArray, human: FloatArray, statistic: Statistic) -> float:
     by_pairs = statistic == "pairwise_accuracy"
-    value = (
-        pairwise_accuracy(scores, human) if by_pairs else pearson(scores.tolist(), human.tolist())
-    )
+    value = pairwise_accuracy(scores, human) if by_pairs else correlation("pearson", scores, human)
     return np.nan if value is None else value
 
 
@@ -237,7 +235,7 @@ def facts(data: JudgedSet) -> Facts:
         data.group,
         tuple(data.dimensions),
         max(
-            len(human_scored(dimension, data.lower, data.documents).systems)
+            len(human_layer(dimension, data.lower, data.documents).systems)
             for dimension in data.dimensions
         ),
         len(data.documents),
@@ -453,7 +451,7 @@ def trained(
     path: Path,
     names: Sequence[str],
     tested: JudgedSet,
-    others: Sequence[tuple[JudgedSet, Sequence[Scored]]],
+    others: Sequence[tuple[JudgedSet, Sequence[Layer]]],
 ) -> Utility:
     """The combination for `tested`, which is written to `path`.
 
@@ -482,7 +480,7 @@ def trained(
     return load_metric("combination", model=str(path))
 
 
-def _examples(data: JudgedSet, scored: Sequence[Scored], left_out: set[str]) -> Examples:
+def _examples(data: JudgedSet, scored: Sequence[Layer], left_out: set[str]) -> Examples:
     """Features [systems, metrics], (better, worse) systems and the document of every segment."""
     values = np.stack(
         [one.sign * one.segments for one in scored if one.segments is not None], axis=2
@@ -491,7 +489,7 @@ def _examples(data: JudgedSet, scored: Sequence[Scored], left_out: set[str]) -> 
     owner = scored[0].parts[0].owner
     pairs: list[list[tuple[int, int]]] = [[] for _ in owner]
     for dimension in data.dimensions:
-        human = human_scored(dimension, data.lower, data.documents)
+        human = human_layer(dimension, data.lower, data.documents)
         places = [known[name] for name in human.systems]
         for own, column in zip(
             pairs, human.segments.T if human.segments is not None else (), strict=True
@@ -520,7 +518,7 @@ class KeptScores:
         self.folder, self.only = folder, only
         folder.mkdir(parents=True, exist_ok=True)
 
-    def scored(self, data: JudgedSet, metric: Utility) -> Scored:
+    def scored(self, data: JudgedSet, metric: Utility) -> Layer:
         """The systems of a set under a metric; a mix is put together from the kept scores of its parts.
 
         Raises:
@@ -544,7 +542,7 @@ class KeptScores:
         return scores
 
 
-def mixed(mix: Mix, alone: list[Scored]) -> Scored:
+def mixed(mix: Mix, alone: list[Layer]) -> Layer:
     """The systems under a mix, from those under each of its metrics; equal to what `score_systems` finds."""
     factors = [weight * part.utility_sign for weight, part in mix.parts]
     own = list(zip(factors, alone, strict=True))
@@ -553,7 +551,7 @@ def mixed(mix: Mix, alone: list[Scored]) -> Scored:
     )
     values = [factor * s.segments for factor, s in own if s.segments is not None]
     segments = sum(values[1:], values[0]) if len(values) == len(own) else None
-    return Scored(
+    return Layer(
         mix.signature(), True, alone[0].systems, parts, segments, sum(s.cuts for s in alone)
     )
 
@@ -564,7 +562,7 @@ def _digest(data: JudgedSet, metric: Metric) -> str:
     ]
 
 
-def _write(path: Path, scored: Scored) -> None:
+def _write(path: Path, scored: Layer) -> None:
     part = scored.parts[0]
     about = {"systems": scored.systems, "cuts": scored.cuts}
     columns = {"rows": part.rows, "owner": part.owner, "about": np.array(json.dumps(about))}
@@ -576,13 +574,13 @@ def _write(path: Path, scored: Scored) -> None:
     os.replace(unfinished, path)
 
 
-def _read(path: Path, metric: Metric) -> Scored:
+def _read(path: Path, metric: Metric) -> Layer:
     with np.load(path, allow_pickle=False) as file:
         about = json.loads(str(file["about"]))
         part = Part(1.0, metric.scorer, file["rows"], file["owner"])
         segments = file.get("segments")
     systems = tuple(about["systems"])
-    return Scored(
+    return Layer(
         metric.signature(), metric.info.higher_is_better, systems, (part,), segments, about["cuts"]
     )
 

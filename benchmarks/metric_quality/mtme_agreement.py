@@ -29,7 +29,7 @@ from discorank.rerank.selection.meta_evaluation.averaged_correlations import (
 )
 from discorank.rerank.selection.meta_evaluation.cell_permutation import (
     DrawSettings,
-    pair_permutation_test,
+    paired_tests,
     permutation_test,
 )
 from discorank.rerank.selection.meta_evaluation.eval_set import EvalSet, Level, MetricName
@@ -154,8 +154,8 @@ def _system_level(eval_set: EvalSet, values: Mapping[str, Any]) -> Iterator[Comp
                     continue
                 case = f"{key} {metric} {statistic}"
                 if statistic in ("agree", "pairs"):
-                    counts = pair_counts(human.ravel(), scores.ravel())
-                    found = float(counts.agreed if statistic == "agree" else counts.pairs)
+                    counts = pair_counts(human.ravel(), scores.reshape(1, -1))
+                    found = float(counts.agreed[0] if statistic == "agree" else counts.pairs)
                 else:
                     found = averaged(coefficient_of(statistic), human, scores).value or 0.0
                 yield Comparison("systems", case, found, number, EXACT)
@@ -269,9 +269,9 @@ def _drawn_tests(eval_set: EvalSet, values: Mapping[str, Any]) -> Iterator[Compa
         second = table(eval_set, worse, "seg", systems)
         drawn = DrawSettings(DRAWS[statistic])
         if statistic.startswith("pairs"):
-            found = pair_permutation_test(
-                human, first, second, Coefficient("acc_opt", "item"), drawn
-            )
+            metrics = {better: first, worse: second}
+            test_of = paired_tests(human, metrics, Coefficient("acc_opt", "item"), drawn)
+            found = test_of(better, worse)
         else:
             found = permutation_test(human, first, second, coefficient_of(statistic), drawn)
         if found is None:

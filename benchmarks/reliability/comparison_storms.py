@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.reliability.storms import Target, undisturbed
 from benchmarks.same_outputs.inputs import made_systems, write_rows
 from discorank.metrics.errors import DiscorankError
-from discorank.rerank.selection.kept_comparison import load
+from discorank.rerank.selection.saved_comparison import load
 
 SAVED = "comparison"
 WHOLE = "a comparison stands there whole, or the one before it does"

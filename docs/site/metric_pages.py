@@ -18,7 +18,7 @@ import yaml
 from api_page import documentation
 
 from discorank.cli.commands.cite import papers
-from discorank.cli.commands.metrics import setting_rows
+from discorank.cli.commands.guide import setting_rows
 from discorank.metrics.registry import BUILT_IN, metric_class, papers_of
 from discorank.metrics.scorer import Info
 

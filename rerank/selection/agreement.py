@@ -1,4 +1,4 @@
-"""How well a metric agrees with people about whole systems and about single segments.
+"""How well metrics agree with people about whole systems and about single segments, and whether two differ in that.
 
 Systems: Pearson, Spearman, Kendall's tau-b; pairwise accuracy (Kocmi et al. 2021), a tie counting as right where both
 tie; soft pairwise accuracy (Thompson et al. 2024), 1 - mean |p_h - p_m| over pairs of systems, with p the one-sided p
@@ -9,12 +9,10 @@ differ by at most epsilon are tied, epsilon is the one of the highest accuracy, 
 averaged over segments.
 All scores are utilities here: higher is better. Scores that only rounding tells apart are tied.
 
-Whether one metric agrees with people better than another about systems.
-
-PERM-BOTH (Deutsch et al. 2021): both metrics' scores are standardised; every score of a system on a segment changes
-places with the other metric's with probability 1/2; p is the share of draws whose absolute difference of agreement is
-at least the observed one. Systems' scores are means over segments here, also for metrics with a corpus score.
-`perm_both` tests agreement about systems, `perm_both_segments` that within segments: tau-b of each, averaged.
+Two metrics: PERM-BOTH (Deutsch et al. 2021): both metrics' scores are standardised; every score of a system on a
+segment changes places with the other metric's with probability 1/2; p is the share of draws whose absolute difference
+of agreement is at least the observed one. Systems' scores are means over segments here, also for metrics with a corpus
+score. `perm_both` tests agreement about systems, `perm_both_segments` that within segments: tau-b of each, averaged.
 Standardised scores and their means that only rounding tells apart are tied.
 Williams (1959), as in Graham and Baldwin (2014): the difference of two correlations with the same third variable,
     t = (r12 - r13) sqrt((n - 1)(1 + r23)) / sqrt(2 K (n - 1)/(n - 3) + (r12 + r13)^2 / 4 (1 - r23)^3),
@@ -24,9 +22,11 @@ Both are two-sided.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import combinations
 from math import sqrt
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,63 +36,59 @@ from ...metrics.representations import FloatArray, IntArray
 from ..choice import ROUNDING, TIE
 from .significance import Verdicts
 from .statistics import (
+    Number,
     PairDifferences,
+    RankedPairs,
     assignments,
-    counted_agreement,
-    kendall,
-    pearson,
+    clean,
+    correlation,
     share_as_large,
-    spearman,
-    tau_b,
     two_sided_t,
 )
 
+DRAWS = 1000
+Statistic = Literal["pearson", "pairwise_accuracy"]
 
-class SystemAgreement(NamedTuple):
+
+@dataclass(frozen=True)
+class SystemAgreement:
     """A metric against people on n systems; None where it is not defined."""
 
-    pearson: float | None
-    spearman: float | None
-    kendall: float | None
-    pairwise_accuracy: float | None
-    soft_pairwise_accuracy: float | None
-    systems: int
+    pearson: Number = None
+    spearman: Number = None
+    kendall: Number = None
+    pairwise_accuracy: Number = None
+    soft_pairwise_accuracy: Number = None
+    systems: int = 0
 
 
-class SegmentAgreement(NamedTuple):
+@dataclass(frozen=True)
+class SegmentAgreement:
     """A metric against people on the segments that both scored; None where it is not defined."""
 
-    kendall_wmt12: float | None
-    kendall_wmt13: float | None
-    kendall_wmt14: float | None
-    kendall_b: float | None  # mean over segments
-    accuracy: float | None  # at epsilon
-    epsilon: float | None
-    pearson: float | None  # of all scores together
-    segments: int  # with at least one pair
+    kendall_wmt12: Number = None
+    kendall_wmt13: Number = None
+    kendall_wmt14: Number = None
+    kendall_b: Number = None  # mean over segments
+    accuracy: Number = None  # at epsilon
+    epsilon: Number = None
+    pearson: Number = None  # of all scores together
+    segments: int = 0  # with at least one pair
 
 
-def system_agreement(
-    metric: Verdicts,
-    human: Verdicts,
-    metric_sign: float = 1.0,
-    human_sign: float = 1.0,
-) -> SystemAgreement:
-    """Agreement over the same systems in the same order; signs are -1 where lower is better."""
-    x = metric_sign * with_ties(metric.scores)
-    y = human_sign * with_ties(human.scores)
-    metric_p = _one_sided(metric, metric_sign)
-    human_p = _one_sided(human, human_sign)
-    soft = None
-    if len(metric_p):
-        gaps = np.abs(metric_p - human_p)
-        soft = 1 - float(gaps.mean())
+def system_agreement(metric: Verdicts, human: Verdicts) -> SystemAgreement:
+    """Agreement over the systems that people judged."""
+    names = human.systems
+    x, y = with_ties(metric.utilities(names)), with_ties(human.utilities(names))
+    metric_p, human_p = _one_sided(metric, names), _one_sided(human, names)
     return SystemAgreement(
-        pearson=pearson(x.tolist(), y.tolist()),
-        spearman=spearman(x.tolist(), y.tolist()),
-        kendall=tau_b(x.tolist(), y.tolist()),
+        pearson=clean(correlation("pearson", x, y)),
+        spearman=clean(correlation("spearman", x, y)),
+        kendall=clean(correlation("tau_b", x, y)),
         pairwise_accuracy=pairwise_accuracy(x, y),
-        soft_pairwise_accuracy=soft,
+        soft_pairwise_accuracy=clean(1 - np.abs(metric_p - human_p).mean())
+        if len(human_p)
+        else None,
         systems=len(x),
     )
 
@@ -119,16 +115,17 @@ def with_ties(values: FloatArray) -> FloatArray:
     return tied.reshape(values.shape)
 
 
-def _one_sided(verdicts: Verdicts, sign: float) -> FloatArray:
+def _one_sided(verdicts: Verdicts, names: tuple[str, ...]) -> FloatArray:
     """p that a is no better than b, [pairs]; the distribution under exchange is symmetric."""
     p_values = []
-    for pair in verdicts.pairs:
-        half = pair.p / 2
-        better = sign * pair.difference
-        if better > 0:
-            p_values.append(half)
-        else:
-            p_values.append(1 - half if better < 0 else 0.5)
+    sign = 1.0 if verdicts.higher_is_better else -1.0
+    number = {name: s for s, name in enumerate(verdicts.systems)}
+    for first, second in combinations(names, 2):
+        a, b = number[first], number[second]
+        pair = verdicts.pair(a, b)
+        half = 0.5 if pair is None or pair.p_uncorrected is None else pair.p_uncorrected / 2
+        better = 0.0 if pair is None else sign * (pair.difference or 0.0)
+        p_values.append(0.5 if not better else half if (better > 0) == (a < b) else 1 - half)
     return np.array(p_values)
 
 
@@ -148,48 +145,29 @@ def segment_agreement(metric: FloatArray, human: FloatArray) -> SegmentAgreement
     Raises:
         InputError: the shapes differ.
     """
-    if metric.shape != human.shape:
-        problem = f"{metric.shape} and {human.shape} scores"
-        raise InputError(problem, where="agreement", fix="Give the same systems and segments")
+    _check_shapes(metric, human)
     metric, human = with_ties(metric), with_ties(human)
     differences = PairDifferences.within_segments(metric, human)
-    counts = counted_agreement(np.sign(differences.metric), np.sign(differences.human))
-    accuracy, epsilon = tie_calibration(metric, human) or (None, None)
+    counts = RankedPairs.of(np.sign(differences.metric), np.sign(differences.human))
+    accuracy, epsilon = differences.calibrated() or (None, None)
+    known = ~(np.isnan(metric) | np.isnan(human))
+    taus, defined = _Order(np.where(known, human, np.nan)).taus_b(metric[None], 0.0)
     return SegmentAgreement(
-        kendall_wmt12=kendall(counts, "wmt12"),
-        kendall_wmt13=kendall(counts, "wmt13"),
-        kendall_wmt14=kendall(counts, "wmt14"),
-        kendall_b=_mean_tau_b(metric, human),
+        kendall_wmt12=counts.tau("wmt12"),
+        kendall_wmt13=counts.tau("wmt13"),
+        kendall_wmt14=counts.tau("wmt14"),
+        kendall_b=float(taus[defined].mean()) if defined.any() else None,
         accuracy=accuracy,
         epsilon=epsilon,
-        pearson=pearson(*_both(metric.ravel(), human.ravel())),
+        pearson=clean(correlation("pearson", metric[known], human[known])),
         segments=len(np.unique(differences.group)),
     )
 
 
-def _mean_tau_b(metric: FloatArray, human: FloatArray) -> float | None:
-    """Tau-b of scores [S, n] within each segment, averaged over those where it is defined."""
-    taus = []
-    for by_metric, by_human in zip(metric.T, human.T, strict=True):
-        tau = tau_b(*_both(by_metric, by_human))
-        if tau is not None:
-            taus.append(tau)
-    return float(np.mean(taus)) if taus else None
-
-
-def _both(x: FloatArray, y: FloatArray) -> tuple[list[float], list[float]]:
-    """The values that both have."""
-    known = ~(np.isnan(x) | np.isnan(y))
-    return x[known].tolist(), y[known].tolist()
-
-
-def tie_calibration(metric: FloatArray, human: FloatArray) -> tuple[float, float] | None:
-    """The highest pairwise accuracy [S, n] over all epsilon, and the smallest epsilon that reaches it."""
-    return PairDifferences.within_segments(metric, human).calibrated()
-
-
-DRAWS = 1000
-Statistic = Literal["pearson", "pairwise_accuracy"]
+def _check_shapes(*tables: FloatArray) -> None:
+    if len({table.shape for table in tables}) > 1:
+        problem = f"scores of the shapes {', '.join(str(table.shape) for table in tables)}"
+        raise InputError(problem, where="agreement", fix="Give the same systems and segments")
 
 
 def perm_both(
@@ -207,39 +185,23 @@ def perm_both(
     Raises:
         InputError: shapes differ or the statistic is unknown.
     """
-    if first.shape != second.shape or len(human) != len(first):
-        problem = f"scores {first.shape} and {second.shape} of {len(human)} judged systems"
-        raise InputError(problem, where="perm_both", fix="Give the same systems and segments")
+    _check_shapes(first, second)
+    _check_shapes(first[:, 0], human)
     if statistic not in _STATISTICS:
         raise unknown("statistic", statistic, _STATISTICS, where="perm_both")
     measure = _STATISTICS[statistic]
-    if len(first) < 2 or not first.size:
+    scores = _standardised(first, second)
+    if scores is None or len(first) < 2 or not np.ptp(human):
         return None
-    if not (np.ptp(first) and np.ptp(second) and np.ptp(human)):
-        return None
-    x = _standardised(first)
-    y = _standardised(second)
-    means = np.stack((x.mean(axis=1), y.mean(axis=1)))  # [2, S]
+    x, y = scores
+    means = x.mean(axis=1), y.mean(axis=1)
     difference = (y - x) / x.shape[1]  # what an exchange adds to the mean of a system, [S, n]
-    of_first, of_second = measure(means, human)
-    observed = abs(float(of_first - of_second)) - TIE
-    if np.isnan(observed):
-        return None
-    count, exact, masks = assignments(x.size, draws, [seed, 2])
-    large = 0
-    for mask in masks:
-        swapped = mask.reshape(-1, *x.shape)  # [draws, S, n]
+
+    def agreements(swapped: IntArray) -> tuple[FloatArray, FloatArray]:
         moved = np.einsum("bsn,sn->bs", swapped, difference)
-        one_way = measure(means[0] + moved, human)
-        other_way = measure(means[1] - moved, human)
-        gaps = np.abs(one_way - other_way)
-        large += int(np.count_nonzero(~(gaps < observed)))
-    return share_as_large(large, count, exact)
+        return measure(means[0] + moved, human), measure(means[1] - moved, human)
 
-
-def _standardised(scores: FloatArray) -> FloatArray:
-    """Scores of mean 0 and standard deviation 1, of the same shape."""
-    return np.asarray((scores - scores.mean()) / scores.std())
+    return _permuted(x.shape, agreements, draws, seed)
 
 
 def perm_both_segments(
@@ -257,30 +219,43 @@ def perm_both_segments(
     Raises:
         InputError: shapes differ.
     """
-    if not first.shape == second.shape == human.shape:
-        raise InputError(
-            f"scores {first.shape} and {second.shape}, people's {human.shape}",
-            where="perm_both_segments",
-            fix="Give the same systems and segments",
-        )
-    if not (first.size and np.ptp(first) and np.ptp(second)):
+    _check_shapes(first, second, human)
+    scores = _standardised(first, second)
+    if scores is None:
         return None
-    x = _standardised(first)
-    y = _standardised(second)
-    people = _Order(human)
-    tau_of_first = people.tau_b(x[None])[0]
-    tau_of_second = people.tau_b(y[None])[0]
-    observed = abs(float(tau_of_first - tau_of_second)) - TIE
+    x, y = scores
+    tau_b = _Order(human).tau_b
+
+    def agreements(swapped: IntArray) -> tuple[FloatArray, FloatArray]:
+        mask = swapped.astype(bool)
+        return tau_b(np.where(mask, y, x)), tau_b(np.where(mask, x, y))
+
+    return _permuted(x.shape, agreements, draws, seed)
+
+
+def _standardised(*metrics: FloatArray) -> tuple[FloatArray, ...] | None:
+    """Scores of mean 0 and standard deviation 1, of the same shape; None where some do not vary."""
+    if not all(scores.size and np.ptp(scores) for scores in metrics):
+        return None
+    return tuple(np.asarray((scores - scores.mean()) / scores.std()) for scores in metrics)
+
+
+def _permuted(
+    shape: tuple[int, ...],
+    agreements: Callable[[IntArray], tuple[FloatArray, FloatArray]],
+    draws: int,
+    seed: int,
+) -> float | None:
+    """p of PERM-BOTH from the agreement of both metrics, [b] each, after swaps [b, *shape] of 0 and 1."""
+    of_first, of_second = agreements(np.zeros((1, *shape), np.int64))
+    observed = abs(float(of_first[0] - of_second[0])) - TIE
     if np.isnan(observed):
         return None
-    count, exact, masks = assignments(x.size, draws, [seed, 2])
+    count, exact, masks = assignments(int(np.prod(shape)), draws, [seed, 2])
     large = 0
     for mask in masks:
-        swapped = mask.reshape(-1, *x.shape).astype(bool)  # [draws, S, n]
-        one_way = people.tau_b(np.where(swapped, y, x))
-        other_way = people.tau_b(np.where(swapped, x, y))
-        gaps = np.abs(one_way - other_way)
-        large += int(np.count_nonzero(~(gaps < observed)))
+        one_way, other_way = agreements(mask.reshape(-1, *shape))
+        large += int(np.count_nonzero(~(np.abs(one_way - other_way) < observed)))
     return share_as_large(large, count, exact)
 
 
@@ -302,27 +277,30 @@ class _Order:
         self._ranked = sum((sign != 0).astype(int) for sign in self._signs)  # pairs, [n]
 
     def tau_b(self, scores: FloatArray) -> FloatArray:
-        """Tau-b of scores [b, S, n], averaged over segments: [b], nan where no segment has one."""
+        """Tau-b of standardised scores [b, S, n], averaged over segments: [b], nan where no segment has one."""
+        taus, defined = self.taus_b(scores, TIE)
+        num_defined = defined.sum(axis=1)
+        undefined = np.full(len(scores), np.nan)
+        means = np.divide(taus.sum(axis=1), num_defined, out=undefined, where=num_defined > 0)
+        return np.asarray(means)
+
+    def taus_b(self, scores: FloatArray, tie: float) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """Tau-b of scores [b, S, n] in each segment, [b, n], and where it is defined; what differs by `tie` is tied."""
         shape = len(scores), scores.shape[2]
         agreed = np.zeros(shape)  # pairs ordered alike less those ordered the other way round
         ranked = np.zeros(shape)  # pairs that the metric ranks
         for (a, b), sign, known in zip(self._pairs, self._signs, self._known, strict=True):
-            metric_sign = _signs(scores[:, a] - scores[:, b])
+            metric_sign = np.where(known, _signs(scores[:, a] - scores[:, b], tie), 0.0)
             agreed += metric_sign * sign
-            ranked += (metric_sign != 0) & known
+            ranked += metric_sign != 0
         denominator = np.sqrt(ranked * self._ranked)
         defined = denominator > 0
-        taus = np.divide(agreed, denominator, out=np.zeros(shape), where=defined)
-        sums = taus.sum(axis=1)
-        num_defined = defined.sum(axis=1)
-        undefined = np.full(len(scores), np.nan)
-        means = np.divide(sums, num_defined, out=undefined, where=num_defined > 0)
-        return np.asarray(means)
+        return np.divide(agreed, denominator, out=np.zeros(shape), where=defined), defined
 
 
-def _signs(differences: FloatArray) -> FloatArray:
-    """-1, 0 or 1 of differences of standardised scores."""
-    return np.where(np.abs(differences) <= TIE, 0.0, np.sign(differences))
+def _signs(differences: FloatArray, tie: float = TIE) -> FloatArray:
+    """-1, 0 or 1 of differences of scores."""
+    return np.where(np.abs(differences) <= tie, 0.0, np.sign(differences))
 
 
 def _pearsons(rows: FloatArray, human: FloatArray) -> FloatArray:
@@ -351,10 +329,10 @@ _STATISTICS = {"pearson": _pearsons, "pairwise_accuracy": _accuracies}
 def williams(first: FloatArray, second: FloatArray, human: FloatArray) -> float | None:
     """p that two metrics' scores of systems [S] correlate equally well with people's [S]; None for S < 4."""
     n = len(human)
-    r12 = pearson(human.tolist(), first.tolist())
-    r13 = pearson(human.tolist(), second.tolist())
-    r23 = pearson(first.tolist(), second.tolist())
-    if n < 4 or r12 is None or r13 is None or r23 is None:
+    r12 = correlation("pearson", human, first)
+    r13 = correlation("pearson", human, second)
+    r23 = correlation("pearson", first, second)
+    if n < 4 or np.isnan(r12 + r13 + r23):
         return None
     # K and 1 - r23 are below 0 by rounding alone
     k = 1 - r12**2 - r13**2 - r23**2 + 2 * r12 * r13 * r23

@@ -10,22 +10,24 @@ task is easy.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from math import inf, sqrt
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from ...metrics.errors import DiscorankError, InputError, excerpt
+from ...metrics.errors import DiscorankError, InputError
 from ...metrics.mixture import Utility
 from ...metrics.registry import MetricLike, load_metric
 from ...metrics.representations import FloatArray
+from ...metrics.spec.checked_settings import Field
+from ...metrics.spec.checked_values import from_json
 from ...metrics.text.texts import Context
 from ..choice import TIE
+from ..engines.expectation import combined_values
 from ..engines.interface import Engine, Result, Task
 from ..engines.local import LocalEngine
-from ..engines.part_sums import combined_values
 
 CHUNK_ITEMS = 512  # handed to the engine together
 CHUNK_CHARACTERS = 1 << 20
@@ -44,64 +46,32 @@ class ContrastiveItem:
         phenomenon: what the translations differ in.
         distance: how many sentences back the antecedent stands, None where it is not known.
         reference: a human translation, for metrics that compare with one; it shares `context_target`.
-
-    Raises:
-        InputError: something of the wrong type, or no contrastive translation.
     """
 
-    id: str
+    id: Annotated[str, Field(min_length=1)]
     correct: str
-    contrastive: Sequence[str]
+    contrastive: Annotated[tuple[str, ...], Field(min_length=1)]
+    context_source: tuple[str, ...]
+    context_target: tuple[str, ...]
     source: str | None = None
-    context_source: Sequence[str] = ()
-    context_target: Sequence[str] = ()
     phenomenon: str | None = None
-    distance: int | None = None
+    distance: Annotated[int, Field(ge=0)] | None = None
     reference: str | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.id, str) or not self.id:
-            raise InputError(f"found {_shown(self.id)}, expected a non-empty string", where="id")
-        for name in ("correct", "source", "phenomenon", "reference"):
-            value = getattr(self, name)
-            if not isinstance(value, str) and (value is not None or name == "correct"):
-                raise InputError(f"found {_shown(value)}, expected a string", where=name)
-        for name in ("contrastive", "context_source", "context_target"):
-            object.__setattr__(self, name, _texts(getattr(self, name), name))
-        if not self.contrastive:
-            raise InputError(
-                "found none, expected at least one text",
-                where="contrastive",
-                fix="Leave the item out",
-            )
-        if self.distance is not None and (type(self.distance) is not int or self.distance < 0):
-            raise InputError(
-                f"found {_shown(self.distance)}, expected a number of sentences",
-                where="distance",
-                fix="Write 0, 1, 2, ..., or null where it is not known",
-            )
-
-
-_REQUIRED = ("id", "correct", "contrastive", "context_source", "context_target")
 
 
 def read_item(data: Any) -> ContrastiveItem:
     """An item from its JSON form; other keys are ignored.
 
     Raises:
-        InputError: something is missing or of the wrong type; `where` names the key.
+        InputError: something is missing or of the wrong type; names the key.
     """
     if isinstance(data, ContrastiveItem):
         return data
-    form = f"An item is an object with {', '.join(_REQUIRED)}"
-    if not isinstance(data, Mapping):
-        raise InputError(f"found {_shown(data)}, expected an object", fix=form)
-    for key in _REQUIRED:
-        if key not in data:
-            fix = "Write [] where no sentence stands before" if key.startswith("context") else form
-            raise InputError("found nothing, expected it in every item", where=key, fix=fix)
-    names = [field.name for field in fields(ContrastiveItem)]
-    return ContrastiveItem(**{name: data[name] for name in names if name in data})
+    required = ", ".join(
+        field.name for field in fields(ContrastiveItem) if field.default is MISSING
+    )
+    fix = f"An item is an object with {required}; contexts may be []"
+    return from_json(ContrastiveItem, data, "", fix)
 
 
 class Verdict(NamedTuple):
@@ -320,19 +290,5 @@ def _read(items: Iterable[Any]) -> Iterator[ContrastiveItem]:
             raise error.inside(f"item number {number}") from None
 
 
-def _texts(value: Any, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple):
-        raise InputError(f"found {_shown(value)}, expected an array of strings", where=where)
-    for i, text in enumerate(value):
-        if not isinstance(text, str):
-            problem = f"found {_shown(text)}, expected a string"
-            raise InputError(problem, where=f"{where}[{i}]")
-    return tuple(value)
-
-
 def _place(identity: str) -> str:
     return f"item {identity!r:.80}"
-
-
-def _shown(value: Any) -> str:
-    return "null" if value is None else excerpt(value)

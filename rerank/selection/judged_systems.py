@@ -13,8 +13,8 @@ If no chain of common segments leads from one system to another, (1) takes their
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import combinations, pairwise
 
@@ -25,9 +25,8 @@ from ...metrics.representations import FloatArray, IntArray
 from .system_scores import (
     DocumentOutputs,
     Judgements,
+    Layer,
     Part,
-    Scored,
-    Swaps,
     all_systems,
     check_systems,
 )
@@ -55,7 +54,7 @@ def _ratio(total: FloatArray, count: FloatArray) -> FloatArray:
     return np.asarray(np.divide(total, count, out=undefined, where=count > 0))
 
 
-class JudgedScored(Scored):
+class JudgedLayer(Layer):
     """Systems that were judged on different segments; its one part has a score and 1, or 0 and 0, in each row."""
 
     def system_scores(self) -> FloatArray:
@@ -129,60 +128,26 @@ class JudgedScored(Scored):
         starts = np.searchsorted(self.parts[0].owner, np.arange(self.n_documents))
         return np.asarray(np.add.reduceat(rows, starts, axis=0))
 
-    def num_judged(self) -> IntArray:
+    def num_judged(self) -> tuple[int, ...]:
         """The number of segments (or documents) on which each system was judged, [S]."""
-        return np.asarray(self._known.sum(axis=1), np.int64)
+        return tuple(map(int, self._known.sum(axis=1)))
 
-    def num_common(self, a: int, b: int) -> int:
-        """The number of segments (or documents) on which both systems were judged."""
-        return int((self._known[a] * self._known[b]).sum())
-
-    def pair_scores(self, a: int, b: int, scores: FloatArray) -> tuple[float, float]:
-        """The mean scores of two systems on their common segments."""
-        sums = self._common(a, b).sum(axis=0)
-        first, second = _ratio(sums[:2], sums[2])
-        return float(first), float(second)
-
-    def pairs_by_documents(self) -> dict[tuple[int, ...] | None, list[tuple[int, int]]]:
-        """All pairs a < b of systems by the documents that have common segments; the first ones if there are none."""
-        pairs: dict[tuple[int, ...] | None, list[tuple[int, int]]] = {}
+    def contests(self) -> Iterator[Layer]:
+        """Of every pair of systems that were judged on common segments, the scores of these."""
+        part = self.parts[0]
         for a, b in combinations(range(len(self.systems)), 2):
-            documents = np.flatnonzero(self._common(a, b)[:, 2]).tolist()
-            pairs.setdefault(tuple(documents or [0]), []).append((a, b))
-        return pairs
-
-    def pair_differences(self, copies: IntArray, pairs: Sequence[tuple[int, int]]) -> FloatArray:
-        """Differences [pairs, b] on common segments in resamples [b, D]."""
-        differences = []
-        for a, b in pairs:
-            first, second, count = (copies.astype(float) @ self._common(a, b)).T
-            differences.append(_ratio(first - second, count))
-        return np.array(differences)
-
-    def swaps(self, swapped: IntArray) -> Iterator[Swaps]:
-        """Pairs of systems that change places on the common segments of some documents, swapped [b, D] of 0 and 1."""
-        return (JudgedSwaps(self, piece) for piece in self._pieces(swapped))
-
-    def _common(self, a: int, b: int) -> FloatArray:
-        """Sums of both systems' scores on common segments, and the number of these, by document, [D, 3]."""
-        both = self._known[a] * self._known[b]
-        columns = (self._values[a] * both, self._values[b] * both, both)
-        return self._by_document(np.stack(columns, axis=1))
-
-
-class JudgedSwaps(Swaps):
-    """Mean scores of pairs on common segments after exchanging documents."""
-
-    def __init__(self, scored: JudgedScored, swapped: IntArray) -> None:
-        self._judged = scored
-        self._swaps = swapped.astype(float)  # [b, D]
-
-    def pair(self, a: int, b: int) -> tuple[FloatArray, FloatArray]:
-        """Mean scores [b] of the texts in the places of systems a and b."""
-        common = self._judged._common(a, b)
-        moved = self._swaps @ (common[:, 1] - common[:, 0])
-        first, second, count = common.sum(axis=0)
-        return _ratio(first + moved, count), _ratio(second - moved, count)
+            common = np.flatnonzero(self._known[a] * self._known[b])
+            if len(common):
+                names = (self.systems[a], self.systems[b])
+                # documents without a common segment are not drawn
+                _, owner = np.unique(part.owner[common], return_inverse=True)
+                rows = part.rows[[a, b]][:, common]
+                yield Layer(
+                    self.name,
+                    self.higher_is_better,
+                    names,
+                    (replace(part, rows=rows, owner=owner),),
+                )
 
 
 def is_judged(documents: Sequence[DocumentOutputs], dimension: str) -> bool:
@@ -194,12 +159,12 @@ def is_judged(documents: Sequence[DocumentOutputs], dimension: str) -> bool:
     )
 
 
-def human_scored(
+def human_layer(
     dimension: str,
     lower: bool,
     documents: Sequence[DocumentOutputs],
     systems: Sequence[str] | None = None,
-) -> Scored:
+) -> Layer:
     """Human scores of one dimension as those of one more metric, without the systems that nobody rated.
 
     `segments` [S, segments] is NaN where a score is missing, and None if every score is of a whole document.
@@ -208,39 +173,82 @@ def human_scored(
         InputError: no system has a score.
     """
     names = systems or check_systems(documents)
-    judged = [document.human.get(dimension, {}) for document in documents]
-    is_rated = Counter(
-        name for scores in judged for name, judgements in scores.items() if _any(judgements)
-    )
-    rated_systems = tuple(name for name in names if is_rated[name])
-    if not rated_systems:
+    is_whole = judged_whole(documents, [dimension])
+    table = human_table(dimension, documents, names, is_whole)
+    is_rated = ~np.isnan(table).all(axis=1)
+    if not is_rated.any():
         raise InputError(
             "no system has a score",
             where=f"human.{dimension}",
             fix="Check the names of systems",
         )
-    whole = not any(
-        isinstance(judgements, tuple) for scores in judged for judgements in scores.values()
-    )
-    rows_of = [1 if whole else document.segments for document in documents]
-    values = np.array([_scores_of(judged, name, rows_of) for name in rated_systems])
+    rated_systems = tuple(names[s] for s in np.flatnonzero(is_rated).tolist())
+    values = table[is_rated]
     known = ~np.isnan(values)
-    scores = np.where(known, values, 0.0)
-    rows = np.stack((scores, known.astype(float)), axis=2)
-    owner = np.repeat(np.arange(len(documents)), rows_of)
-    lacks_segments = whole and any(document.segments > 1 for document in documents)
+    rows = np.stack((np.where(known, values, 0.0), known.astype(float)), axis=2)
+    owner = np.repeat(np.arange(len(documents)), rows_of(documents, is_whole))
+    lacks_segments = is_whole and any(document.segments > 1 for document in documents)
     part = Part(1.0, MeanOfRated(), rows, owner)
     segments = None if lacks_segments else values
     # the plain means where all systems were judged on the same segments
-    kind = Scored if (known == known[0]).all() else JudgedScored
+    kind = Layer if (known == known[0]).all() else JudgedLayer
     return kind(dimension, not lower, rated_systems, (part,), segments)
+
+
+def judged_whole(documents: Sequence[DocumentOutputs], dimensions: Sequence[str]) -> bool:
+    """Whether every score of some dimensions is of a whole document."""
+    return not any(
+        isinstance(judgements, tuple)
+        for document in documents
+        for dimension in dimensions
+        for judgements in document.human.get(dimension, {}).values()
+    )
+
+
+def rows_of(documents: Sequence[DocumentOutputs], is_whole: bool) -> list[int]:
+    """How many scores a system has in each document: one if these are judged as a whole, else one per segment."""
+    return [1 if is_whole else document.segments for document in documents]
+
+
+def human_table(
+    dimension: str, documents: Sequence[DocumentOutputs], systems: Sequence[str], is_whole: bool
+) -> FloatArray:
+    """Human scores [S, rows], NaN for a missing one; each segment has the score of a wholly judged document."""
+    values: list[list[float]] = [[] for _ in systems]
+    for document, num_rows in zip(documents, rows_of(documents, is_whole), strict=True):
+        scores = document.human.get(dimension, {})
+        for row, system in zip(values, systems, strict=True):
+            own = scores.get(system)
+            by_row = own if isinstance(own, tuple) else (own,) * num_rows
+            row += [np.nan if score is None else float(score) for score in by_row]
+    return np.array(values).reshape(len(systems), -1)
+
+
+def with_human_table(
+    documents: Sequence[DocumentOutputs],
+    dimension: str,
+    systems: Sequence[str],
+    table: FloatArray,
+    is_whole: bool,
+) -> list[DocumentOutputs]:
+    """The documents with one dimension of human scores, those of a table [S, rows]; NaN is no score."""
+    ends = np.cumsum(rows_of(documents, is_whole))[:-1]
+    judged = []
+    for document, rows in zip(documents, np.split(table, ends, axis=1), strict=True):
+        scores: dict[str, Judgements] = {}
+        for system, own in zip(systems, rows.tolist(), strict=True):
+            known = tuple(None if score != score else score for score in own)
+            if system in document.systems and any(score is not None for score in known):
+                scores[system] = own[0] if is_whole else known
+        judged.append(replace(document, human={dimension: scores}))
+    return judged
 
 
 def doubtful_direction(
     dimension: str, lower: bool, documents: Sequence[DocumentOutputs]
 ) -> str | None:
     """A question to the user where the sign of human scores contradicts their direction, else None."""
-    scored = human_scored(dimension, lower, documents, all_systems(documents))
+    scored = human_layer(dimension, lower, documents, all_systems(documents))
     scores = scored.parts[0].rows[:, :, 0]
     if lower and (scores <= 0).all() and scores.any():
         return (
@@ -257,17 +265,3 @@ def _any(judgements: Judgements) -> bool:
     if isinstance(judgements, tuple):
         return any(score is not None for score in judgements)
     return True
-
-
-def _scores_of(
-    judged: Sequence[Mapping[str, Judgements]],
-    name: str,
-    rows_of: Sequence[int],
-) -> FloatArray:
-    """One system's scores [rows], NaN for a missing one; each segment has the score of a wholly judged document."""
-    values: list[float] = []
-    for scores, num_rows in zip(judged, rows_of, strict=True):
-        judgements = scores.get(name)
-        by_row = judgements if isinstance(judgements, tuple) else (judgements,) * num_rows
-        values += [np.nan if score is None else float(score) for score in by_row]
-    return np.array(values)

@@ -7,9 +7,9 @@
 An annotator who rated one system alone says nothing of systems: that system's mean and the annotator's strictness
 cannot be told apart.
 
-Spans of errors, marked by people or by metrics, and how far two markings agree. Characters, as the span task of WMT25
-counts them: a span of a severity covers its characters once, two spans twice; m and n are how often a marking covers a
-character with a major (or critical) and with a minor error.
+Spans of errors are marked by people or by metrics. Characters count as in the span task of WMT25: a span of a severity
+covers its characters once, two spans twice; m and n are how often a marking covers a character with a major (or
+critical) and with a minor error.
 
     credit = min(m, m') + min(n, n') + 1/2 min(rest, rest'),   rest = max(0, m - m') + max(0, n - n')
     precision = sum credit / sum of (m' + n'),   recall = sum credit / sum of (m + n)
@@ -21,50 +21,81 @@ unmarked (recall), and of those it leaves unmarked, how many people do (precisio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 
 from ...metrics.representations import FloatArray
-from .statistics import pearson, tau_b
+from .statistics import Number, clean, correlation
 from .system_scores import DocumentOutputs, RatedSpan, TextRating
 
 ALL = "all"  # pairs of annotators
+MAJOR, MINOR = frozenset({"major", "critical"}), frozenset({"minor"})
+OTHER_SEVERITY = 0.5  # the credit for a character under another severity
+# a text, and two markings of it
+Markings = tuple[str, Sequence[RatedSpan], Sequence[RatedSpan]]
 
 
-class RaterFigures(NamedTuple):
-    """An annotator in figures; None where there is nothing to count."""
+@dataclass(frozen=True)
+class RaterFigures:
+    """An annotator of a dimension in figures; None where there is nothing to count."""
 
+    human: str
     rater: str
     ratings: int
     systems: int  # that the annotator saw
-    mean: float | None
-    deviation: float | None
-    error_free: float | None  # the share of ratings with spans that mark none
-    seconds: float | None  # the median of a rating
+    mean: Number
+    deviation: Number
+    error_free: Number  # the share of ratings with spans that mark none
+    seconds: Number  # the median of a rating
 
 
-class RaterAgreement(NamedTuple):
+@dataclass(frozen=True)
+class RaterAgreement:
     """Two annotators, or all pairs together, over the texts that both rated; None where it is not defined."""
 
+    human: str
     a: str
     b: str
     texts: int
-    pearson: float | None
-    tau: float | None
-    span_f1: float | None
+    pearson: Number
+    tau: Number
+    span_f1: Number
+
+
+@dataclass(frozen=True)
+class SpanAgreement:
+    """The errors that a metric marks, or other annotators, against those of every annotator; None without texts."""
+
+    human: str
+    metric: str
+    ratings: int
+    precision: Number
+    recall: Number
+    f1: Number
+    free_precision: Number
+    free_recall: Number
+    free_f1: Number
+
+
+@dataclass(frozen=True)
+class People:
+    """Figures of those who judged."""
+
+    raters: tuple[RaterFigures, ...] = ()
+    agreement: tuple[RaterAgreement, ...] = ()
+    spans: tuple[SpanAgreement, ...] = ()
 
 
 def mean_scores(texts: Sequence[Sequence[TextRating | None]]) -> list[float | None]:
     """The mean over annotators of every segment's ratings, None where there is no score."""
-    return [_mean([r.score for r in ratings if r is not None]) for ratings in texts]
-
-
-def _mean(scores: Sequence[float | None]) -> float | None:
-    known = [score for score in scores if score is not None]
-    return sum(known) / len(known) if known else None
+    means = []
+    for ratings in texts:
+        known = [r.score for r in ratings if r is not None and r.score is not None]
+        means.append(sum(known) / len(known) if known else None)
+    return means
 
 
 def rated_texts(
@@ -94,6 +125,7 @@ def rater_figures(documents: Sequence[DocumentOutputs], dimension: str) -> list[
         seconds = [r.seconds for r in own if r.seconds is not None]
         figures.append(
             RaterFigures(
+                dimension,
                 rater,
                 len(own),
                 len(systems[rater]),
@@ -112,7 +144,7 @@ class _Pair:
     def __init__(self) -> None:
         self.scores: list[tuple[float, float]] = []
         self.taus: list[float] = []
-        self.characters: CharacterCounts | None = None
+        self.markings: list[Markings] = []
         self.texts = 0
 
     def add(self, text: str, a: TextRating, b: TextRating) -> None:
@@ -121,18 +153,17 @@ class _Pair:
         if a.score is not None and b.score is not None:
             self.scores.append((a.score, b.score))
         if a.spans is not None and b.spans is not None:
-            counts = character_counts(text, a.spans, b.spans)
-            self.characters = counts if self.characters is None else self.characters + counts
+            self.markings.append((text, a.spans, b.spans))
 
-    def agreement(self, a: str, b: str) -> RaterAgreement:
+    def agreement(self, dimension: str, a: str, b: str) -> RaterAgreement:
         """The figures."""
-        f1 = None if self.characters is None else self.characters.f1
+        f1 = character_shares(self.markings)[2] if self.markings else None
         tau = float(np.mean(self.taus)) if self.taus else None
-        return RaterAgreement(a, b, self.texts, self._pearson(a == ALL), tau, f1)
-
-    def _pearson(self, either_order: bool) -> float | None:
-        pairs = self.scores + [(y, x) for x, y in self.scores] * either_order
-        return pearson([x for x, _ in pairs], [y for _, y in pairs]) if len(pairs) > 1 else None
+        pairs = self.scores + [(y, x) for x, y in self.scores] * (a == ALL)
+        x, y = zip(*pairs, strict=True) if pairs else ((), ())
+        return RaterAgreement(
+            dimension, a, b, self.texts, clean(correlation("pearson", x, y)), tau, f1
+        )
 
 
 def rater_agreement(documents: Sequence[DocumentOutputs], dimension: str) -> list[RaterAgreement]:
@@ -143,22 +174,22 @@ def rater_agreement(documents: Sequence[DocumentOutputs], dimension: str) -> lis
         # scores of systems that both rated, by segment and pair
         scores: dict[tuple[int, str, str], list[tuple[float, float]]] = {}
         for system, i, one, other in _pairs_of_ratings(document, dimension):
-            text = _text_of(document, system, i)
+            text = text_of(document, system, i)
             pairs.setdefault((one.rater, other.rater), _Pair()).add(text, one, other)
             together.add(text, one, other)
             if one.score is not None and other.score is not None:
                 both = scores.setdefault((i, one.rater, other.rater), [])
                 both.append((one.score, other.score))
         for (_, a, b), both in scores.items():
-            tau = tau_b([x for x, _ in both], [y for _, y in both]) if len(both) > 1 else None
-            if tau is not None:
+            tau = correlation("tau_b", *zip(*both, strict=True))
+            if not np.isnan(tau):
                 pairs[a, b].taus.append(tau)
                 together.taus.append(tau)
     if not pairs:
         return []
-    rows = [pair.agreement(*key) for key, pair in pairs.items()]
+    rows = [pair.agreement(dimension, *key) for key, pair in pairs.items()]
     rows.sort(key=lambda row: (-row.texts, row.a, row.b))
-    return [together.agreement(ALL, ALL), *rows]
+    return [together.agreement(dimension, ALL, ALL), *rows]
 
 
 def _pairs_of_ratings(
@@ -171,67 +202,36 @@ def _pairs_of_ratings(
                 yield system, i, one, other
 
 
-def _text_of(document: DocumentOutputs, system: str, i: int) -> str:
+def text_of(document: DocumentOutputs, system: str, i: int) -> str:
     """A rated text; a reference may be rated too."""
     texts = document.systems.get(system) or document.references.get(system) or ()
     return texts[i] if i < len(texts) else ""
 
 
-MAJOR, MINOR = frozenset({"major", "critical"}), frozenset({"minor"})
-OTHER_SEVERITY = 0.5  # the credit for a character under another severity
-
-
-def f1_of(precision: float, recall: float) -> float:
-    """The harmonic mean; 0 of zeros."""
-    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-
-
-class CharacterCounts(NamedTuple):
-    """Characters of texts that are marked, and the credit for those marked alike."""
-
-    credit: float
-    gold: float
-    predicted: float
-
-    def __add__(self, other: object) -> CharacterCounts:
-        """The sum over the texts of both."""
-        if not isinstance(other, CharacterCounts):
-            return NotImplemented
-        return CharacterCounts(*(x + y for x, y in zip(self, other, strict=True)))
-
-    @property
-    def precision(self) -> float:
-        """Of the characters that the second marking has."""
-        return self.credit / self.predicted if self.predicted else 1.0
-
-    @property
-    def recall(self) -> float:
-        """Of the characters that the first marking has."""
-        return self.credit / self.gold if self.gold else 1.0
-
-    @property
-    def f1(self) -> float:
-        """Of both."""
-        return f1_of(self.precision, self.recall)
-
-
-NOTHING = CharacterCounts(0.0, 0.0, 0.0)
-
-
-def character_counts(
-    text: str, gold: Sequence[RatedSpan], predicted: Sequence[RatedSpan]
-) -> CharacterCounts:
-    """The counts of one text.
+def character_shares(markings: Iterable[Markings]) -> tuple[float, float, float]:
+    """Precision, recall and F1 of characters, of the second markings of texts against the first.
 
     >>> one, other = RatedSpan(0, 2, "major"), RatedSpan(1, 3, "minor")
-    >>> character_counts("abc", [one], [other])
-    CharacterCounts(credit=0.5, gold=2.0, predicted=2.0)
+    >>> character_shares([("abc", [one], [other])])
+    (0.25, 0.25, 0.25)
     """
-    of_gold, of_predicted = _covered(text, gold), _covered(text, predicted)  # [2, characters]
-    same = np.minimum(of_gold, of_predicted)
-    rest = np.minimum((of_gold - same).sum(axis=0), (of_predicted - same).sum(axis=0))
-    credit = float(same.sum()) + OTHER_SEVERITY * float(rest.sum())
-    return CharacterCounts(credit, float(of_gold.sum()), float(of_predicted.sum()))
+    credit = num_gold = num_predicted = 0.0
+    for text, gold, predicted in markings:
+        of_gold, of_predicted = _covered(text, gold), _covered(text, predicted)  # [2, characters]
+        same = np.minimum(of_gold, of_predicted)
+        rest = np.minimum((of_gold - same).sum(axis=0), (of_predicted - same).sum(axis=0))
+        credit += float(same.sum()) + OTHER_SEVERITY * float(rest.sum())
+        num_gold += float(of_gold.sum())
+        num_predicted += float(of_predicted.sum())
+    return _shares(credit, num_gold, num_predicted)
+
+
+def _shares(both: float, gold: float, predicted: float) -> tuple[float, float, float]:
+    """Precision, recall and their harmonic mean; a share of nothing is 1."""
+    precision = both / predicted if predicted else 1.0
+    recall = both / gold if gold else 1.0
+    total = precision + recall
+    return precision, recall, 2 * precision * recall / total if total else 0.0
 
 
 def _covered(text: str, spans: Sequence[RatedSpan]) -> FloatArray:
@@ -247,51 +247,12 @@ def _covered(text: str, spans: Sequence[RatedSpan]) -> FloatArray:
     return covered
 
 
-class ErrorFreeDetection(NamedTuple):
-    """Texts by whether people and a metric find no error."""
-
-    texts: int
-    gold: int  # people mark none
-    predicted: int  # the metric marks none
-    both: int
-
-    @property
-    def precision(self) -> float:
-        """Of the texts that the metric leaves unmarked."""
-        return self.both / self.predicted if self.predicted else 1.0
-
-    @property
-    def recall(self) -> float:
-        """Of the texts that people leave unmarked."""
-        return self.both / self.gold if self.gold else 1.0
-
-    @property
-    def f1(self) -> float:
-        """Of both."""
-        return f1_of(self.precision, self.recall)
-
-
-class SpanAgreement(NamedTuple):
-    """A marking against that of people."""
-
-    characters: CharacterCounts
-    error_free: ErrorFreeDetection
-
-
-class SpanComparison:
-    """Sums up markings of texts, one against the other."""
-
-    def __init__(self) -> None:
-        self._characters = NOTHING
-        self._free = [0, 0, 0, 0]
-
-    def add(self, text: str, gold: Sequence[RatedSpan], predicted: Sequence[RatedSpan]) -> None:
-        """Takes one text."""
-        self._characters += character_counts(text, gold, predicted)
-        here = (1, not gold, not predicted, not gold and not predicted)
-        self._free = [count + one for count, one in zip(self._free, here, strict=True)]
-
-    @property
-    def agreement(self) -> SpanAgreement:
-        """The figures."""
-        return SpanAgreement(self._characters, ErrorFreeDetection(*self._free))
+def span_agreement(dimension: str, name: str, markings: Sequence[Markings]) -> SpanAgreement:
+    """The second markings of texts, which are those of `name`, against the first."""
+    if not markings:
+        return SpanAgreement(dimension, name, 0, *(None,) * 6)
+    free = [(not gold, not predicted) for _, gold, predicted in markings]
+    both = sum(gold and predicted for gold, predicted in free)
+    num_gold, num_predicted = (sum(column) for column in zip(*free, strict=True))
+    shares = (*character_shares(markings), *_shares(both, num_gold, num_predicted))
+    return SpanAgreement(dimension, name, len(markings), *shares)

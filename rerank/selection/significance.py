@@ -1,4 +1,4 @@
-"""Whether systems differ under a metric: paired tests by document, intervals, and clusters of systems.
+"""Whether systems differ under a layer of scores: paired tests by document, intervals, and clusters of systems.
 
 Approximate randomisation (Yeh 2000; Riezler and Maxwell 2005): two systems change places on every document with
 probability 1/2; p is the share of draws whose absolute difference of corpus scores is at least the observed one, with
@@ -9,95 +9,147 @@ Of m pairs some are significant by chance. Corrected p-values: Holm (1979), p_(i
 max_{j <= i} (m - j + 1) p_(j), bounds the chance of any false one; Benjamini and Hochberg (1995) the expected share of
 false ones among those found.
 
-What the draws of tests take: whole documents, or blocks of segments where there are few documents.
-
-Segments of one document are not independent: they share a subject, a style and a translation of every name. Draws of
-blocks take them for independent, so intervals come out too narrow and p too small, the more so the shorter the blocks.
-Only the draws change: metrics read their documents as before.
+Draws take whole documents, or blocks of segments where there are few documents. Segments of one document are not
+independent: they share a subject, a style and a translation of every name. Draws of blocks take them for independent,
+so intervals come out too narrow and p too small, the more so the shorter the blocks. Only the draws change: metrics
+read their documents as before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from itertools import combinations
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations, repeat
+from typing import Literal
 
 import numpy as np
 
 from ...metrics.errors import InputError, excerpt, unknown
 from ...metrics.representations import FloatArray, IntArray
 from ..choice import TIE
-from .statistics import DRAWS, MAX_CELLS, assignments, false_discovery_control
-from .system_scores import Part, Scored
+from .statistics import (
+    DRAWS,
+    MAX_CELLS,
+    Number,
+    assignments,
+    clean,
+    false_discovery_control,
+    share_as_large,
+)
+from .system_scores import Layer, Part
 
 Correction = Literal["none", "holm", "fdr"]
 CORRECTIONS = ("none", "holm", "fdr")
 
 
-class SystemPair(NamedTuple):
-    """Two systems under one metric."""
+@dataclass(frozen=True)
+class SystemPair:
+    """The test of two systems by number, a < b.
 
-    a: int  # number of the system
+    Args:
+        a, b: numbers of the systems.
+        difference: the score of a minus that of b.
+        p: two-sided, by approximate randomisation, corrected for the number of pairs if asked for.
+        low, high: the interval of the difference.
+        p_uncorrected, p_bootstrap: of randomisation and bootstrap, without a correction.
+        common: segments that are compared, where these differ between pairs.
+    """
+
+    a: int
     b: int
-    difference: float  # of the scores, a - b
-    p: float  # approximate randomisation, two-sided
-    p_bootstrap: float
-    low: float  # interval of the difference
-    high: float
-    p_corrected: float  # p for the number of pairs; p itself without a correction
-    common: int | None = None  # segments that are compared, where these differ between pairs
-
-    def is_against(self, scores: FloatArray) -> bool:
-        """True if the difference has the opposite sign of that of the systems' scores, [S], or does not exist."""
-        return not self.difference * (scores[self.a] - scores[self.b]) >= 0
+    difference: Number
+    p: float
+    low: Number
+    high: Number
+    p_uncorrected: Number = None
+    p_bootstrap: Number = None
+    common: int | None = None
 
 
-class Verdicts(NamedTuple):
-    """All systems under one metric."""
+@dataclass(frozen=True)
+class Verdicts:
+    """All systems under one layer of scores: a number per system, a test per pair; None where there is no number.
 
-    scores: FloatArray  # [S]
-    low: FloatArray  # [S], intervals
-    high: FloatArray
-    pairs: tuple[SystemPair, ...]  # a < b
-    clusters: IntArray  # [S], from 1, the best
-    exact: bool  # all assignments were enumerated
-    unit: str = "document"  # of the draws
-    units: int = 0
-    judged: tuple[int, ...] | None = (
-        None  # segments with a score of each system, where these differ
-    )
+    Args:
+        name: of the layer, the metric's signature.
+        higher_is_better: the direction of the scores.
+        systems: their names.
+        scores: corpus scores.
+        low, high: their intervals.
+        clusters: from 1, the best.
+        pairs: in order, a < b.
+        exact: whether all assignments were enumerated.
+        cuts: segments that were too long to be read whole.
+        unit: what was drawn.
+        units: how many there are.
+        judged: segments with a score of each system, where these differ.
+    """
 
-    def p_values(self) -> FloatArray:
-        """Corrected p of every pair, [S, S]; 1 on the diagonal, and where the pair contradicts the order of scores."""
-        p = np.ones((len(self.scores), len(self.scores)))
-        for pair in self.pairs:
-            if pair.is_against(self.scores):
-                continue
-            p[pair.a, pair.b] = pair.p_corrected
-            p[pair.b, pair.a] = pair.p_corrected
-        return p
+    name: str
+    higher_is_better: bool
+    systems: tuple[str, ...]
+    scores: tuple[Number, ...]
+    low: tuple[Number, ...]
+    high: tuple[Number, ...]
+    clusters: tuple[int, ...]
+    pairs: tuple[SystemPair, ...]
+    exact: bool
+    cuts: int = 0
+    unit: str = "document"
+    units: int | None = None
+    judged: tuple[int, ...] | None = None
 
-    def of(self, systems: Sequence[int]) -> Verdicts:
-        """The same of some systems, by ascending index; clusters keep their numbers."""
-        indices = list(systems)
-        new_index = {system: i for i, system in enumerate(indices)}
-        pairs = []
-        for pair in self.pairs:
-            if pair.a in new_index and pair.b in new_index:
-                pairs.append(pair._replace(a=new_index[pair.a], b=new_index[pair.b]))
-        return self._replace(
-            scores=self.scores[indices],
-            low=self.low[indices],
-            high=self.high[indices],
-            pairs=tuple(pairs),
-            clusters=self.clusters[indices],
-            judged=None if self.judged is None else tuple(self.judged[i] for i in indices),
-        )
+    @property
+    def order(self) -> list[int]:
+        """The systems, best first; those without a score last."""
+        sign = -1.0 if self.higher_is_better else 1.0
+        keys = [(score is None, sign * (score or 0.0)) for score in self.scores]
+        return sorted(range(len(keys)), key=keys.__getitem__)
+
+    def utilities(self, systems: Sequence[str]) -> FloatArray:
+        """Scores of some systems, higher is better, NaN for none."""
+        scores = dict(zip(self.systems, self.scores, strict=True))
+        sign = 1.0 if self.higher_is_better else -1.0
+        return sign * np.array([scores[name] for name in systems], float)
+
+    def pair(self, a: int, b: int) -> SystemPair | None:
+        """The test of two systems, in either order; None of one and itself."""
+        return self._pairs.get((min(a, b), max(a, b)))
+
+    def p(self, a: int, b: int) -> float:
+        """p of two systems; 1 of one and itself."""
+        pair = self.pair(a, b)
+        return 1.0 if pair is None else pair.p
+
+    def is_better(self, a: int, b: int, level: float) -> bool:
+        """True if system `a` is significantly better than `b`, by its score and by the test of the pair."""
+        pair = self.pair(a, b)
+        if pair is None or pair.p >= level or pair.difference is None:
+            return False
+        first, second = self.scores[pair.a], self.scores[pair.b]
+        if first is None or second is None or pair.difference * (first - second) <= 0:
+            return False  # equal, or the segments that both have in common order them the other way round
+        return ((first > second) == self.higher_is_better) == (pair.a == a)
+
+    def ranks(self, system: int, level: float) -> tuple[int, int]:
+        """The best and the worst rank a system may have, as WMT gives them.
+
+        The best is 1 + the number of systems significantly better than it, the worst S - the number of those that it
+        is significantly better than.
+        """
+        systems = range(len(self.systems))
+        num_better = sum(self.is_better(other, system, level) for other in systems)
+        num_worse = sum(self.is_better(system, other, level) for other in systems)
+        return 1 + num_better, len(self.systems) - num_worse
+
+    @cached_property
+    def _pairs(self) -> dict[tuple[int, int], SystemPair]:
+        return {(pair.a, pair.b): pair for pair in self.pairs}
 
 
 def judge(
-    scored: Scored,
+    layer: Layer,
     draws: int = DRAWS,
     seed: int = 0,
     level: float = 0.05,
@@ -110,59 +162,74 @@ def judge(
         InputError: draws or level are out of range.
     """
     if draws < 1 or not 0 < level < 1:
-        raise InputError(
-            f"found {draws} draws at level {level}",
-            where="compare",
-            fix="Give draws > 0, 0 < level < 1",
-        )
-    scores = scored.system_scores()
-    samples = _samples(scored, draws, seed)
-    indices = list(combinations(range(len(scores)), 2))
-    drawn_pairs: dict[tuple[int, int], FloatArray] = {}
-    p_values: dict[tuple[int, int], float] = {}
+        problem = f"found {draws} draws at level {level}"
+        raise InputError(problem, where="compare", fix="Give draws > 0, 0 < level < 1")
+    scores = layer.system_scores()
+    (samples,) = _samples([layer], draws, seed)
+    # pairs without a common segment are not tested
+    pairs = {(a, b): SystemPair(a, b, None, 1.0, None, None, common=0) for a, b in _pairs(layer)}
     exact = True
-    for documents, pairs_there in scored.pairs_by_documents().items():
-        drawn_pairs |= _drawn_pairs(scored, documents, pairs_there, samples, draws, seed)
-        large, total, all_drawn = _randomised(
-            scored, documents, scores, pairs_there, draws, seed, progress
-        )
-        p_there = large / total if all_drawn else (1 + large) / (1 + total)
-        p_values |= zip(pairs_there, p_there.tolist(), strict=True)
+    for contests in _by_size(layer.contests()):
+        is_whole = contests[0] is layer
+        drawn = [samples] if is_whole else _samples(contests, draws, seed)
+        own_scores = [scores if is_whole else contest.system_scores() for contest in contests]
+        p_values, all_drawn = _randomised(contests, own_scores, draws, seed, progress)
         exact &= all_drawn
-    p = np.array([p_values[pair] for pair in indices])
-    p_corrected = corrected(p, correction)
-    pairs = []
-    for i, (a, b) in enumerate(indices):
-        drawn_differences = drawn_pairs[a, b]
-        first, second = scored.pair_scores(a, b, scores)
-        difference = first - second
-        low, high = _interval(drawn_differences[None], level)
-        pair = SystemPair(
-            a,
-            b,
-            difference,
-            p=float(p[i]),
-            p_bootstrap=_bootstrap_p(drawn_differences, difference),
-            low=float(low[0]),
-            high=float(high[0]),
-            p_corrected=float(p_corrected[i]),
-            common=scored.num_common(a, b),
-        )
-        pairs.append(pair)
+        tests = map(_tests, contests, own_scores, drawn, p_values, repeat(level))
+        for contest, own_tests in zip(contests, tests, strict=True):
+            for pair in own_tests:
+                a, b = (layer.systems.index(contest.systems[s]) for s in (pair.a, pair.b))
+                common = None if is_whole else contest.parts[0].rows.shape[1]
+                pairs[a, b] = replace(pair, a=a, b=b, common=common)
+    tested = list(pairs.values())
+    p_corrected = corrected(np.array([pair.p for pair in tested]), correction).tolist()
+    tested = [
+        replace(pair, p=p, p_uncorrected=pair.p)
+        for pair, p in zip(tested, p_corrected, strict=True)
+    ]
     low, high = _interval(samples, level)
     verdicts = Verdicts(
-        scores,
-        low,
-        high,
-        tuple(pairs),
-        np.ones(len(scores), np.int64),  # until they are known
-        exact,
-        scored.unit,
-        scored.n_documents,
-        judged=None if (judged := scored.num_judged()) is None else tuple(judged.tolist()),
+        layer.name,
+        layer.higher_is_better,
+        layer.systems,
+        scores=tuple(map(clean, scores)),
+        low=tuple(map(clean, low)),
+        high=tuple(map(clean, high)),
+        clusters=(),  # until they are known
+        pairs=tuple(tested),
+        exact=exact,
+        cuts=layer.cuts,
+        unit=layer.unit,
+        units=layer.n_documents,
+        judged=layer.num_judged(),
     )
-    numbers = clusters(scored.sign * scores, verdicts.p_values(), level)
-    return verdicts._replace(clusters=numbers)
+    return replace(verdicts, clusters=clusters(verdicts, level))
+
+
+def _by_size(contests: Iterable[Layer]) -> list[list[Layer]]:
+    """Layers of equally many documents, which share their draws."""
+    by_size: dict[int, list[Layer]] = {}
+    for contest in contests:
+        by_size.setdefault(contest.n_documents, []).append(contest)
+    return list(by_size.values())
+
+
+def _pairs(layer: Layer) -> list[tuple[int, int]]:
+    return list(combinations(range(len(layer.systems)), 2))
+
+
+def _tests(
+    layer: Layer, scores: FloatArray, samples: FloatArray, p_values: list[float], level: float
+) -> Iterator[SystemPair]:
+    """The tests of a layer's pairs, from scores [S], resampled ones [S, draws] and p of every pair."""
+    for (a, b), p in zip(_pairs(layer), p_values, strict=True):
+        difference, drawn = float(scores[a] - scores[b]), samples[a] - samples[b]
+        if layer.n_documents == 1:
+            drawn[:] = np.nan  # resamples of one document do not vary
+        low, high = _interval(drawn[None], level)
+        p_bootstrap = clean(_bootstrap_p(drawn, difference))
+        interval = clean(low[0]), clean(high[0])
+        yield SystemPair(a, b, clean(difference), p, *interval, p_bootstrap=p_bootstrap)
 
 
 def corrected(p: FloatArray, correction: Correction) -> FloatArray:
@@ -188,75 +255,43 @@ def corrected(p: FloatArray, correction: Correction) -> FloatArray:
     return raised
 
 
-def _samples(scored: Scored, draws: int, seed: int) -> FloatArray:
-    """Scores of resampled documents, [S, draws]."""
-    resamples = _resamples(scored.n_documents, draws, seed)
-    return np.concatenate([scored.resampled(copies) for copies in resamples], axis=1)
-
-
-def _drawn_pairs(
-    scored: Scored,
-    documents: tuple[int, ...] | None,
-    pairs: Sequence[tuple[int, int]],
-    samples: FloatArray,
-    draws: int,
-    seed: int,
-) -> dict[tuple[int, int], FloatArray]:
-    """Differences [draws] of pairs in resamples of the documents that both systems have."""
-    if documents is None:
-        return {(a, b): samples[a] - samples[b] for a, b in pairs}
-    if len(documents) == 1:  # whose resamples do not vary
-        return dict.fromkeys(pairs, np.full(draws, np.nan))
-    differences: list[FloatArray] = []
-    for copies in _resamples(len(documents), draws, seed):
-        spread = _spread(copies, documents, scored.n_documents)
-        differences.append(scored.pair_differences(spread, pairs))
-    rows = np.concatenate(differences, axis=1)
-    return dict(zip(pairs, rows, strict=True))
-
-
-def _spread(draws: IntArray, documents: Sequence[int], num_documents: int) -> IntArray:
-    """Draws [b, n] of some documents as draws [b, D] of all, 0 for the others."""
-    spread = np.zeros((len(draws), num_documents), np.int64)
-    spread[:, list(documents)] = draws
-    return spread
-
-
-def _resamples(documents: int, draws: int, seed: int) -> Iterator[IntArray]:
-    """How often each document is drawn, [draws, D], some draws at a time."""
+def _samples(layers: Sequence[Layer], draws: int, seed: int) -> list[FloatArray]:
+    """Scores of the same resampled documents under each of some layers, [S, draws]."""
     random = np.random.default_rng([seed, 1])
-    chances = np.full(documents, 1 / documents)
-    step = max(1, MAX_CELLS // documents)
+    num_documents = layers[0].n_documents
+    chances = np.full(num_documents, 1 / num_documents)
+    step = max(1, MAX_CELLS // num_documents)
+    samples: list[list[FloatArray]] = [[] for _ in layers]
     for start in range(0, draws, step):
-        size = min(step, draws - start)
-        yield random.multinomial(documents, chances, size=size)
+        # how often each document is drawn, [step, D]
+        copies = random.multinomial(num_documents, chances, size=min(step, draws - start))
+        for own, layer in zip(samples, layers, strict=True):
+            own.append(layer.resampled(copies))
+    return [np.concatenate(own, axis=1) for own in samples]
 
 
 def _randomised(
-    scored: Scored,
-    documents: tuple[int, ...] | None,
-    scores: FloatArray,
-    pairs: Sequence[tuple[int, int]],
+    layers: Sequence[Layer],
+    scores: Sequence[FloatArray],
     draws: int,
     seed: int,
     progress: Callable[[int], None],
-) -> tuple[IntArray, int, bool]:
-    """Of every pair, how many draws differ at least as much as observed; how many draws; whether these are all."""
-    large = np.zeros(len(pairs), np.int64)
-    num_documents = scored.n_documents if documents is None else len(documents)
-    total, exact, masks = assignments(num_documents, draws, [seed, 2])
-    observed = np.array([_least_large(*scored.pair_scores(a, b, scores)) for a, b in pairs])
+) -> tuple[list[list[float]], bool]:
+    """p of every layer's pairs, from its scores [S] and those after swaps; and whether all swaps were enumerated."""
+    least = [
+        [_least_large(own[a], own[b]) for a, b in _pairs(layer)]
+        for layer, own in zip(layers, scores, strict=True)
+    ]
+    large = [[0] * len(own) for own in least]
+    total, exact, masks = assignments(layers[0].n_documents, draws, [seed, 2])
     for swapped in masks:
-        swapped_documents = (
-            swapped if documents is None else _spread(swapped, documents, scored.n_documents)
-        )
-        for swaps in scored.swaps(swapped_documents):
-            for i, (a, b) in enumerate(pairs):
-                x, y = swaps.pair(a, b)
-                is_small = np.abs(x - y) < observed[i]
-                large[i] += np.count_nonzero(~is_small)
+        for layer, observed, counts in zip(layers, least, large, strict=True):
+            for swaps in layer.swaps(swapped):
+                for i, (a, b) in enumerate(_pairs(layer)):
+                    x, y = swaps.pair(a, b)
+                    counts[i] += int(np.count_nonzero(~(np.abs(x - y) < observed[i])))
         progress(len(swapped))
-    return large, total, exact
+    return [[share_as_large(count, total, exact) for count in counts] for counts in large], exact
 
 
 def _least_large(a: float, b: float) -> float:
@@ -286,19 +321,14 @@ def _interval(samples: FloatArray, level: float) -> tuple[FloatArray, FloatArray
     return bounds[0], bounds[1]
 
 
-def clusters(utilities: FloatArray, p: FloatArray, level: float) -> IntArray:
-    """Clusters from 1: every member of one is better, and significantly so, than every member of those after it.
-
-    >>> clusters(np.array([3.0, 2.0, 1.0]), np.array([[1, 0.3, 0.01], [0.3, 1, 0.01], [0.01, 0.01, 1]]), 0.05)
-    array([1, 1, 2])
-    """
-    order = np.argsort(-utilities, kind="stable")
-    numbers = np.ones(len(order), np.int64)
+def clusters(verdicts: Verdicts, level: float) -> tuple[int, ...]:
+    """Clusters from 1: every member of one is better, and significantly so, than every member of those after it."""
+    order = verdicts.order
+    numbers = [1] * len(order)
     for i in range(1, len(order)):
-        across = p[np.ix_(order[:i], order[i:])]  # of the systems before i and those from i on
-        is_apart = bool((across < level).all())
+        is_apart = all(verdicts.is_better(a, b, level) for a in order[:i] for b in order[i:])
         numbers[order[i]] = numbers[order[i - 1]] + is_apart
-    return numbers
+    return tuple(numbers)
 
 
 def segments_of_unit(unit: str | int) -> int | None:
@@ -341,25 +371,25 @@ def least_p(units: int) -> float:
     return float(min(1.0, 2.0 ** (1 - units)))
 
 
-def in_units(scored: Scored, segments: Sequence[int], size: int | None) -> Scored:
+def in_units(layer: Layer, segments: Sequence[int], size: int | None) -> Layer:
     """The same scores, drawn by blocks of `size` successive segments; the last block of a document may be shorter.
 
-    What scores whole documents is drawn by document whatever the size; `Scored.unit` tells.
+    What scores whole documents is drawn by document whatever the size; see `Layer.unit`.
 
     Args:
-        scored: by document.
+        layer: by document.
         segments: how many each document has, [D].
         size: of a block; None for documents.
     """
     if size is None:
-        return scored
-    for part in scored.parts:
+        return layer
+    for part in layer.parts:
         rows_of_documents = np.bincount(part.owner)
         if not np.array_equal(rows_of_documents, segments):
-            return scored
+            return layer
     owner = blocks(segments, size)
-    parts = tuple(Part(part.weight, part.scorer, part.rows, owner) for part in scored.parts)
-    return replace(scored, parts=parts, unit="segment" if size == 1 else f"{size} segments")
+    parts = tuple(Part(part.weight, part.scorer, part.rows, owner) for part in layer.parts)
+    return replace(layer, parts=parts, unit="segment" if size == 1 else f"{size} segments")
 
 
 def blocks(segments: Sequence[int], size: int) -> IntArray:

@@ -1,254 +1,87 @@
-"""How well a metric agrees with people: Kendall's tau as WMT counts it, win ratios, a randomisation test.
+"""Statistics that tests and agreements share: correlations, Kendall's tau as WMT counts it, assignments, tied pairs.
 
 With C and D pairs that people rank and the metric ranks alike or the other way round, and T that the metric ties
 (pairs that people tie never count):
     wmt12 = (C - D - T) / (C + D + T)     wmt13 = (C - D) / (C + D)     wmt14 = (C - D) / (C + D + T)
-Scores within 1e-12 (relative) are tied. Two metrics are compared by approximate randomisation (Yeh 2000): for every
-segment their counts change places with probability 1/2; p is the share of draws whose difference of tau is as large.
 
-Correlations of two rows of numbers, and the tails of their tests, by their textbook definitions.
-
-    pearson  = sum (x - mean x)(y - mean y) / sqrt(sum (x - mean x)^2 sum (y - mean y)^2)
-    spearman = pearson of ranks, equal values at their mean rank
-    tau_b    = (C - D) / sqrt((P - X)(P - Y))
-
-With C and D pairs of points in the same and in the other order, P all of them, X and Y those tied in x and in y.
-
-Pairs of texts that people and a metric scored: their differences, accuracy with ties, and the calibration of ties.
-
-Pairs stand in groups (the systems of one segment, the segments of one system, or all texts together). Accuracy is the
-share of pairs with the same sign, averaged over groups; a metric ties what differs by at most epsilon (Deutsch et al.
-2023, acc23, with tau23 = 2 acc23 - 1). Calibration takes the epsilon of the highest accuracy, one for all groups.
+`PairDifferences` holds pairs of texts in groups (the systems of one segment, the segments of one system, or all texts
+together). Accuracy is the share of pairs with the same sign, averaged over groups; a metric ties what differs by at
+most epsilon (Deutsch et al. 2023, acc23, with tau23 = 2 acc23 - 1). Calibration takes the epsilon of the highest
+accuracy, one for all groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import atan2, cos, pi, sin, sqrt
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ...metrics.errors import InputError, unknown
-from ...metrics.optional_packages import imported
+from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray, IntArray
+from ...metrics.spec.checked_settings import Field
 from ..choice import ROUNDING
 
-Variant = Literal["wmt12", "wmt13", "wmt14"]
-VARIANTS = ("wmt12", "wmt13", "wmt14")
+Number = Annotated[float, Field(allow_inf_nan=False)] | None  # None where it is not defined
+Correlation = Literal["pearson", "spearman", "tau_b"]
 DRAWS = 10_000
 MAX_CELLS = 1 << 22  # cells of a matrix of draws held at once
+MAX_PAIRS = 1 << 24  # held at once
 
 
-class Agreement(NamedTuple):
-    """Counts of human preferences: agreed, contradicted, tied by the metric; and human ties, which never count."""
+def clean(value: float) -> float | None:
+    """The number, None where it is not one.
 
-    concordant: int
-    discordant: int
-    metric_ties: int
-    human_ties: int = 0
-
-
-def agreement(
-    verdicts: Iterable[str],
-    first: Sequence[float],
-    second: Sequence[float],
-) -> Agreement:
-    """The counts of pairs: people's verdict ``>`` (the first is better), ``<`` or ``=``, and both scores of the metric.
-
-    Raises:
-        InputError: lengths differ, or a verdict is none.
+    >>> clean(float("nan")), clean(0.5)
+    (None, 0.5)
     """
-    human_verdicts = list(verdicts)
-    if not len(human_verdicts) == len(first) == len(second):
-        problem = f"{len(human_verdicts)} verdicts, {len(first)} and {len(second)} scores"
-        raise InputError(problem, where="agreement", fix="Give two scores per verdict")
-    unknown_verdicts = set(human_verdicts) - set(_SIGNS)
-    if unknown_verdicts:
-        raise InputError(
-            f"found the verdict {min(unknown_verdicts)!r}",
-            where="agreement",
-            fix="Expected <, > or =",
-        )
-    human = np.array([_SIGNS[verdict] for verdict in human_verdicts])
-    a = np.asarray(first, float)
-    b = np.asarray(second, float)
-    sizes = np.maximum(np.abs(a), np.abs(b))
-    tied = np.abs(a - b) <= ROUNDING * sizes
-    metric = np.where(tied, 0, np.sign(a - b))
-    return counted_agreement(metric, human)
+    return float(value) if np.isfinite(value) else None
 
 
-_SIGNS = {"<": -1, "=": 0, ">": 1}
+def correlation(name: Correlation, x: ArrayLike, y: ArrayLike) -> float:
+    """A correlation of two rows [n], NaN for fewer than two points or where one side does not vary.
 
-
-def counted_agreement(metric: FloatArray, human: FloatArray | IntArray) -> Agreement:
-    """The counts of pairs from the signs that metric and people give each, [pairs] of -1, 0 and 1."""
-    ranked = human != 0
-    alike = ranked & (metric == human)
-    contrary = ranked & (metric == -human)
-    tied = ranked & (metric == 0)
-    return Agreement(
-        concordant=int(alike.sum()),
-        discordant=int(contrary.sum()),
-        metric_ties=int(tied.sum()),
-        human_ties=int((~ranked).sum()),
-    )
-
-
-def kendall(counts: Agreement, variant: Variant = "wmt14") -> float | None:
-    """Tau, None where no pair counts.
-
-    >>> kendall(Agreement(3, 1, 6), "wmt12"), kendall(Agreement(3, 1, 6), "wmt14")
-    (-0.4, 0.2)
+    pearson  = sum (x - mean x)(y - mean y) / sqrt(sum (x - mean x)^2 sum (y - mean y)^2)
+    spearman = pearson of ranks, equal values at their mean rank
+    tau_b    = (C - D) / sqrt((P - X)(P - Y)), with C and D pairs of points in the same and in the other order, P all of
+    them, X and Y those tied in x and in y; in O(n log^2 n).
     """
-    rows = np.array([counts[:3]], float)
-    tau = float(_taus(rows, variant)[0])
-    return None if np.isnan(tau) else tau
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return float("nan")
+    if name == "tau_b":
+        return _tau_b(x, y)
+    if name == "spearman":
+        x, y = mean_ranks(x), mean_ranks(y)
+    return _pearson(x, y)
 
 
-def _taus(counts: FloatArray, variant: str) -> FloatArray:
-    """Tau [n] of rows [n, 3] of (C, D, T), nan where no pair counts."""
-    if variant not in VARIANTS:
-        raise unknown("variant", variant, VARIANTS, where="kendall")
-    c, d, t = counts.T
-    denominator = c + d + (0 if variant == "wmt13" else t)
-    numerator = c - d - (t if variant == "wmt12" else 0)
-    undefined = np.full(len(counts), np.nan)
-    taus = np.divide(numerator, denominator, out=undefined, where=denominator > 0)
-    return np.asarray(taus)
+def _pearson(x: FloatArray, y: FloatArray) -> float:
+    """Of rows [n] that vary."""
+    apart_x = x - x.mean()
+    apart_y = y - y.mean()
+    # lengths of 1, so that no square over- or underflows
+    apart_x /= np.abs(apart_x).max()
+    apart_y /= np.abs(apart_y).max()
+    cosine = apart_x @ apart_y / (np.linalg.norm(apart_x) * np.linalg.norm(apart_y))
+    return float(np.clip(cosine, -1, 1))
 
 
-class Randomisation(NamedTuple):
-    """Two metrics over the same segments."""
-
-    first: float  # tau
-    second: float
-    p: float  # two-sided
-
-
-def randomisation(
-    first: Sequence[Agreement],
-    second: Sequence[Agreement],
-    variant: Variant = "wmt14",
-    draws: int = DRAWS,
-    seed: int = 0,
-) -> Randomisation:
-    """Whether two metrics' taus over the same segments differ: both taus and p.
-
-    All assignments are enumerated where there are no more of them than `draws`; else p = (1 + as large) / (1 + draws).
-
-    Raises:
-        InputError: the segments differ in number, or no pair counts.
-    """
-    if len(first) != len(second):
-        raise InputError(
-            f"{len(first)} and {len(second)} segments",
-            where="randomisation",
-            fix="Give the same segments",
-        )
-    a = _counts(first)
-    b = _counts(second)
-    totals = np.stack([a.sum(axis=0), b.sum(axis=0)])
-    taus = _taus(totals, variant)
-    if np.isnan(taus).any():
-        raise InputError(
-            "no pair that people rank",
-            where="randomisation",
-            fix="Give human preferences",
-        )
-    observed = abs(taus[0] - taus[1]) - ROUNDING
-    difference = b - a
-    count, exact, masks = assignments(len(a), draws, seed)
-    large = 0
-    for swapped in masks:
-        # what the first metric's counts gain where segments change places, the second's lose
-        moved = swapped @ difference
-        one_way = _taus(totals[0] + moved, variant)
-        other_way = _taus(totals[1] - moved, variant)
-        gaps = np.abs(one_way - other_way)
-        large += int((~(gaps < observed)).sum())
-    p = share_as_large(large, count, exact)
-    return Randomisation(float(taus[0]), float(taus[1]), p)
+def mean_ranks(values: FloatArray) -> FloatArray:
+    """Ranks [n] from 1, equal values at the mean of theirs."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    means = np.cumsum(counts) - (counts - 1) / 2
+    return np.asarray(means[inverse], np.float64)
 
 
-def _counts(segments: Sequence[Agreement]) -> FloatArray:
-    """Rows of (C, D, T), [segments, 3]."""
-    rows = [counts[:3] for counts in segments]
-    return np.array(rows, float).reshape(-1, 3)
-
-
-def share_as_large(large: int, count: int, exact: bool) -> float:
-    """p of a test by randomisation: the share of draws that differ at least as much as observed.
-
-    Where not all assignments were enumerated, the observed one counts as one more draw.
-    """
-    return large / count if exact else (1 + large) / (1 + count)
-
-
-def assignments(
-    units: int,
-    draws: int,
-    seed: int | Sequence[int],
-) -> tuple[int, bool, Iterator[IntArray]]:
-    """How many assignments of 0 and 1 to units, whether these are all, and the assignments, [draws, units] at a time.
-
-    All 2^units are enumerated where they are no more than `draws`; else `draws` are drawn.
-    """
-    exact = units < 63 and 2**units <= draws
-    count = 2**units if exact else draws
-    return count, exact, _assignments(units, count, exact, seed)
-
-
-def _assignments(
-    units: int,
-    count: int,
-    exact: bool,
-    seed: int | Sequence[int],
-) -> Iterator[IntArray]:
-    """The assignments, as many at a time as `MAX_CELLS` allows."""
-    random = np.random.default_rng(seed)
-    step = max(1, MAX_CELLS // max(1, units))
-    for start in range(0, count, step):
-        size = min(step, count - start)
-        if exact:
-            # the bits of consecutive numbers
-            numbers = np.arange(start, start + size)
-            yield (numbers[:, None] >> np.arange(units)) & 1
-        else:
-            yield random.integers(2, size=(size, units))
-
-
-def system_scores(segments: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """The mean of every system's segment scores."""
-    return {name: float(np.mean(values)) for name, values in segments.items()}
-
-
-def pearson(x: Sequence[float], y: Sequence[float]) -> float | None:
-    """Pearson's correlation; None for fewer than two points or where one side does not vary."""
-    if not _varies(x, y):
-        return None
-    return _pearson(np.asarray(x, np.float64), np.asarray(y, np.float64))
-
-
-def spearman(x: Sequence[float], y: Sequence[float]) -> float | None:
-    """Spearman's rank correlation; None as `pearson`."""
-    if not _varies(x, y):
-        return None
-    return _pearson(mean_ranks(x), mean_ranks(y))
-
-
-def tau_b(x: Sequence[float], y: Sequence[float]) -> float | None:
-    """Kendall's tau-b of all pairs of points in O(n log^2 n); None as `pearson`."""
-    if not _varies(x, y):
-        return None
-    _, ranks_of_x = np.unique(np.asarray(x, np.float64), return_inverse=True)
-    _, ranks_of_y = np.unique(np.asarray(y, np.float64), return_inverse=True)
-    n = len(ranks_of_x)
+def _tau_b(x: FloatArray, y: FloatArray) -> float:
+    """Of rows [n] that vary."""
+    ranks_of_x, ranks_of_y = (np.unique(row, return_inverse=True)[1] for row in (x, y))
+    n = len(x)
     pairs = n * (n - 1) // 2
-    tied_in_x = _equal_pairs(ranks_of_x)
-    tied_in_y = _equal_pairs(ranks_of_y)
+    tied_in_x, tied_in_y = _equal_pairs(ranks_of_x), _equal_pairs(ranks_of_y)
     tied_in_both = _equal_pairs(ranks_of_x * n + ranks_of_y)
     # in the order of x, and of y where x is equal, the pairs in the other order are y's inversions
     order = np.lexsort((ranks_of_y, ranks_of_x))
@@ -257,16 +90,25 @@ def tau_b(x: Sequence[float], y: Sequence[float]) -> float | None:
     return (ordered - 2 * discordant) / sqrt((pairs - tied_in_x) * (pairs - tied_in_y))
 
 
-def mean_ranks(values: Sequence[float]) -> FloatArray:
-    """Ranks [n] from 1, equal values at the mean of theirs.
+def _equal_pairs(ranks: IntArray) -> int:
+    """Pairs of equal values."""
+    _, counts = np.unique(ranks, return_counts=True)
+    return int((counts * (counts - 1) // 2).sum())
 
-    >>> mean_ranks([3.0, 1.0, 3.0]).tolist()
-    [2.5, 1.0, 2.5]
-    """
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    means = last - (counts - 1) / 2
-    return np.asarray(means[inverse], np.float64)
+
+def _inversions(ranks: IntArray) -> int:
+    """Pairs i < j with ranks[i] > ranks[j]: each is counted at the highest bit where the two differ."""
+    total = 0
+    for bit in range(int(ranks.max()).bit_length()):
+        # those with the same higher bits stand together, in the order given
+        higher = ranks >> (bit + 1)
+        order = np.argsort(higher, kind="stable")
+        has_bit = (ranks[order] >> bit) & 1
+        starts = np.searchsorted(higher[order], higher[order])
+        # for each without the bit, those of its group before it that have it
+        before = np.cumsum(has_bit) - has_bit
+        total += int(((before - before[starts]) * (1 - has_bit)).sum())
+    return total
 
 
 def two_sided_t(t: float, degrees: int) -> float:
@@ -305,56 +147,67 @@ def false_discovery_control(p: FloatArray) -> FloatArray:
     return raised
 
 
-def scipy_stats() -> Any:
-    """scipy.stats, for what is not defined here.
+class RankedPairs(NamedTuple):
+    """Pairs that people rank: ranked by the metric alike, the other way round, and tied."""
 
-    Raises:
-        ModelLoadError: scipy is not installed.
+    concordant: int
+    discordant: int
+    metric_ties: int
+
+    @classmethod
+    def of(cls, metric: FloatArray, human: FloatArray) -> RankedPairs:
+        """The counts from the signs that metric and people give each pair, [pairs] of -1, 0 and 1."""
+        by_metric = metric[human != 0]
+        by_human = human[human != 0]
+        alike = int((by_metric == by_human).sum())
+        tied = int((by_metric == 0).sum())
+        return cls(alike, len(by_human) - alike - tied, tied)
+
+    def tau(self, variant: Literal["wmt12", "wmt13", "wmt14"]) -> float | None:
+        """Kendall's tau, None where no pair counts.
+
+        >>> RankedPairs(3, 1, 6).tau("wmt12"), RankedPairs(3, 1, 6).tau("wmt14")
+        (-0.4, 0.2)
+        """
+        c, d, t = self
+        total = c + d + (0 if variant == "wmt13" else t)
+        return (c - d - (t if variant == "wmt12" else 0)) / total if total else None
+
+
+def share_as_large(large: int, count: int, exact: bool) -> float:
+    """p of a test by randomisation: the share of draws that differ at least as much as observed.
+
+    Where not all assignments were enumerated, the observed one counts as one more draw.
     """
-    return imported("scipy.stats", "statistics")
+    return large / count if exact else (1 + large) / (1 + count)
 
 
-def _varies(x: Sequence[float], y: Sequence[float]) -> bool:
-    """Whether a correlation is defined; raises InputError for rows of unequal length."""
-    if len(x) != len(y):
-        problem = f"{len(x)} and {len(y)} values"
-        raise InputError(problem, where="correlation", fix="Give pairs of values")
-    return len(x) >= 2 and len(set(x)) >= 2 and len(set(y)) >= 2
+def assignments(
+    units: int, draws: int, seed: int | Sequence[int]
+) -> tuple[int, bool, Iterator[IntArray]]:
+    """How many assignments of 0 and 1 to units, whether these are all, and the assignments, [draws, units] at a time.
+
+    All 2^units are enumerated where they are no more than `draws`; else `draws` are drawn.
+    """
+    exact = units < 63 and 2**units <= draws
+    count = 2**units if exact else draws
+    return count, exact, _assignments(units, count, exact, seed)
 
 
-def _pearson(x: FloatArray, y: FloatArray) -> float:
-    """Of rows [n] that vary."""
-    apart_x = x - x.mean()
-    apart_y = y - y.mean()
-    # lengths of 1, so that no square over- or underflows
-    apart_x /= np.abs(apart_x).max()
-    apart_y /= np.abs(apart_y).max()
-    cosine = apart_x @ apart_y / (np.linalg.norm(apart_x) * np.linalg.norm(apart_y))
-    return float(np.clip(cosine, -1, 1))
-
-
-def _equal_pairs(ranks: IntArray) -> int:
-    """Pairs of equal values."""
-    _, counts = np.unique(ranks, return_counts=True)
-    return int((counts * (counts - 1) // 2).sum())
-
-
-def _inversions(ranks: IntArray) -> int:
-    """Pairs i < j with ranks[i] > ranks[j]: each is counted at the highest bit where the two differ."""
-    total = 0
-    for bit in range(int(ranks.max()).bit_length()):
-        # those with the same higher bits stand together, in the order given
-        higher = ranks >> (bit + 1)
-        order = np.argsort(higher, kind="stable")
-        has_bit = (ranks[order] >> bit) & 1
-        starts = np.searchsorted(higher[order], higher[order])
-        # for each without the bit, those of its group before it that have it
-        before = np.cumsum(has_bit) - has_bit
-        total += int(((before - before[starts]) * (1 - has_bit)).sum())
-    return total
-
-
-MAX_PAIRS = 1 << 24  # held at once
+def _assignments(
+    units: int, count: int, exact: bool, seed: int | Sequence[int]
+) -> Iterator[IntArray]:
+    """The assignments, as many at a time as `MAX_CELLS` allows."""
+    random = np.random.default_rng(seed)
+    step = max(1, MAX_CELLS // max(1, units))
+    for start in range(0, count, step):
+        size = min(step, count - start)
+        if exact:
+            # the bits of consecutive numbers
+            numbers = np.arange(start, start + size)
+            yield (numbers[:, None] >> np.arange(units)) & 1
+        else:
+            yield random.integers(2, size=(size, units))
 
 
 class PairDifferences(NamedTuple):

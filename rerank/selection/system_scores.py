@@ -1,11 +1,8 @@
-"""Scores of whole systems by one metric: its own corpus score, also of resampled documents, without reading again.
+"""Documents with the texts of systems, and layers of scores: what a metric, or people, give to every system's texts.
 
-A metric gives statistics for every segment (or document); summed by document they suffice for the corpus score of any
-choice of documents where the metric says so (`Scorer.aggregate_sums`), and a resample is a row of a matrix product.
-
-What several systems made of one document, with what people think of it.
-
-What one metric says of every system's texts: values and statistics of each segment or document, read in batches.
+A layer holds statistics of every segment (or document). Summed by document they suffice for the corpus score of any
+choice of documents where the metric says so (`Scorer.aggregate_sums`): a resample is a row of a matrix product, and
+nothing is read again.
 """
 
 from __future__ import annotations
@@ -13,271 +10,29 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ...metrics.base import Metric
 from ...metrics.errors import InputError, unknown
 from ...metrics.execution import segment_scores
-from ...metrics.execution.by_sentence import compared
 from ...metrics.execution.cache import Cache
+from ...metrics.execution.evaluate import compared
 from ...metrics.execution.failures import failures_named
 from ...metrics.execution.meter import Meter
 from ...metrics.execution.store import Store
 from ...metrics.mixture import Mix, Utility
 from ...metrics.representations import FloatArray, IntArray
+from ...metrics.spec.checked_settings import Field
 from ...metrics.storage.limits import limits
 from ...metrics.text.texts import Document, Text
 
+BATCH = 4096  # segments of a system read at once, in whole documents
 CELLS = 1 << 24  # numbers that resamples of all systems sum up at once
 
-
-class Aggregates(Protocol):
-    """The aggregator of statistics to scores: a metric's scorer, or the mean of human scores."""
-
-    def aggregate(self, statistics: FloatArray) -> float:
-        """The score of some rows."""
-        ...
-
-    def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray | None:
-        """The scores of sums of rows; None where sums do not suffice."""
-        ...
-
-
-@dataclass(frozen=True)
-class Part:
-    """Statistics of all systems under one plain metric.
-
-    Args:
-        weight: of the metric in the mix, with the sign of its direction; 1 for a metric alone.
-        scorer: makes scores of them.
-        rows: [systems, rows, columns].
-        owner: the document of every row, [rows], ascending.
-    """
-
-    weight: float
-    scorer: Aggregates
-    rows: FloatArray
-    owner: IntArray
-    # [systems, documents, columns + 1]; the last column counts rows
-    sums: FloatArray = field(init=False)
-
-    def __post_init__(self) -> None:
-        ones = np.ones((*self.rows.shape[:2], 1))
-        counted = np.concatenate((self.rows, ones), axis=2)
-        num_documents = int(self.owner[-1]) + 1
-        starts = np.searchsorted(self.owner, np.arange(num_documents))
-        object.__setattr__(self, "sums", np.add.reduceat(counted, starts, axis=1))
-
-    def of_sums(self, sums: FloatArray) -> FloatArray | None:
-        """Weighted scores [...] of sums [..., columns + 1]."""
-        flat = sums.reshape(-1, sums.shape[-1])
-        scores = self.scorer.aggregate_sums(flat[:, :-1], flat[:, -1])
-        if scores is None:
-            return None
-        return self.weight * scores.reshape(sums.shape[:-1])
-
-    def of_rows(self, system_of: IntArray, copies: IntArray) -> float:
-        """The weighted score where document d is that of system_of[d], copies[d] times; both [D]."""
-        rows = self.rows[system_of[self.owner], np.arange(len(self.owner))]  # [rows, columns]
-        repeated = np.repeat(rows, copies[self.owner], axis=0)
-        return self.weight * self.scorer.aggregate(repeated)
-
-
-@dataclass(frozen=True)
-class Scored:
-    """Every system under one metric (or under people's judgement, as one more).
-
-    Args:
-        name: the signature.
-        higher_is_better: the direction of the scores.
-        systems: S names.
-        parts: statistics; several for a mix.
-        segments: [S, segments], in the order of the documents, nan where a text has no score; None for a metric of
-            whole documents where these have segments.
-        cuts: segments that were too long to be read whole.
-        unit: what the draws of tests take; see `in_units`.
-    """
-
-    name: str
-    higher_is_better: bool
-    systems: tuple[str, ...]
-    parts: tuple[Part, ...]
-    segments: FloatArray | None = None
-    cuts: int = 0
-    unit: str = "document"
-
-    @property
-    def sign(self) -> float:
-        """+1, or -1 where lower is better."""
-        return 1.0 if self.higher_is_better else -1.0
-
-    @property
-    def n_documents(self) -> int:
-        """D."""
-        return int(self.parts[0].sums.shape[1])
-
-    def system_scores(self) -> FloatArray:
-        """The corpus score of every system, [S]."""
-        once = np.ones(self.n_documents, np.int64)
-        scores = []
-        with failures_named(self.name):
-            for choice in self._choices():
-                scores.append(sum(part.of_rows(choice, once) for part in self.parts))
-        return np.array(scores)
-
-    def _choices(self) -> list[IntArray]:
-        """For every system, the choice of its documents alone, [D]."""
-        return [np.full(self.n_documents, s) for s in range(len(self.systems))]
-
-    def pair_scores(self, a: int, b: int, scores: FloatArray) -> tuple[float, float]:
-        """The scores that a test of two systems compares, given those of all systems, [S]."""
-        return float(scores[a]), float(scores[b])
-
-    def pairs_by_documents(self) -> Mapping[tuple[int, ...] | None, list[tuple[int, int]]]:
-        """All pairs a < b of systems by the documents on which they are compared; None for all documents."""
-        return {None: list(combinations(range(len(self.systems)), 2))}
-
-    def pair_differences(self, copies: IntArray, pairs: Sequence[tuple[int, int]]) -> FloatArray:
-        """Differences [pairs, b] of the scores that tests compare, in resamples [b, D]."""
-        samples = self.resampled(copies)
-        return np.array([samples[a] - samples[b] for a, b in pairs])
-
-    def num_judged(self) -> IntArray | None:
-        """The number of segments on which each system has a score, [S]; None where it is the same for all."""
-        return None
-
-    def num_common(self, a: int, b: int) -> int | None:
-        """The number of segments on which two systems are compared; None where it is the same for all pairs."""
-        del a, b
-        return None
-
-    def document_scores(self) -> FloatArray:
-        """The corpus score of every system on every document alone, [S, D]."""
-        return self.resampled(np.eye(self.n_documents, dtype=np.int64))
-
-    def resampled(self, copies: IntArray) -> FloatArray:
-        """Scores [S, b] where document d counts copies[i, d] times in resample i; copies [b, D]."""
-        scores = [self._resampled(piece) for piece in self._pieces(copies)]
-        return np.concatenate(scores, axis=1)
-
-    def _resampled(self, copies: IntArray) -> FloatArray:
-        """The same of resamples that are few enough to be summed up at once."""
-        total = np.zeros((len(self.systems), len(copies)))
-        with failures_named(self.name):
-            for part in self.parts:
-                scores = part.of_sums(copies.astype(float) @ part.sums)
-                total += self._from_rows(part, copies) if scores is None else scores
-        return total
-
-    def _from_rows(self, part: Part, copies: IntArray) -> FloatArray:
-        """Weighted scores [S, b] of resamples [b, D] under a metric for which sums do not suffice."""
-        scores = []
-        for choice in self._choices():
-            scores.append([part.of_rows(choice, row) for row in copies])
-        return np.array(scores)
-
-    def swaps(self, swapped: IntArray) -> Iterator[Swaps]:
-        """The scores of pairs of systems that change places on some documents, swapped [b, D] of 0 and 1.
-
-        As many draws come at once as there is room for what they sum up.
-        """
-        return (Swaps(self, piece) for piece in self._pieces(swapped))
-
-    def _pieces(self, draws: IntArray) -> Iterator[IntArray]:
-        """Draws [b, D], as many at a time as `CELLS` allows."""
-        cells = sum(part.sums[:, 0].size for part in self.parts)  # of one draw
-        step = max(1, CELLS // cells)
-        return (draws[start : start + step] for start in range(0, len(draws), step))
-
-
-class Swaps:
-    """Scores of pairs of systems after exchanging documents; what a system gives away is summed up once."""
-
-    def __init__(self, scored: Scored, swapped: IntArray) -> None:
-        self._scored = scored
-        self._swapped = swapped  # [b, D]
-        # sums of what every system gives away, [S, b, columns + 1]
-        self._given_away = [swapped.astype(float) @ part.sums for part in scored.parts]
-
-    def pair(self, a: int, b: int) -> tuple[FloatArray, FloatArray]:
-        """Scores [b] of what stands in the places of systems a and b."""
-        first = np.zeros(len(self._swapped))
-        second = np.zeros(len(self._swapped))
-        for part, given_away in zip(self._scored.parts, self._given_away, strict=True):
-            moved = given_away[b] - given_away[a]
-            with failures_named(self._scored.name):
-                x = part.of_sums(part.sums[a].sum(axis=0) + moved)
-                y = part.of_sums(part.sums[b].sum(axis=0) - moved)
-                if x is None or y is None:
-                    x = self._from_rows(part, a, b)
-                    y = self._from_rows(part, b, a)
-            first = first + x
-            second = second + y
-        return first, second
-
-    def _from_rows(self, part: Part, own: int, other: int) -> FloatArray:
-        """Scores [b] in the place of a system that changes places with another, where sums do not suffice."""
-        once = np.ones(self._scored.n_documents, np.int64)
-        scores = [part.of_rows(np.where(row, other, own), once) for row in self._swapped]
-        return np.array(scores)
-
-
-def score_systems(
-    metric: Utility,
-    documents: Sequence[DocumentOutputs],
-    cache: Cache | None = None,
-    progress: Callable[[int], None] = lambda done: None,
-    meter: Meter | None = None,
-) -> Scored:
-    """Scores every system of some documents.
-
-    Args:
-        metric: a metric or a mix; metrics of whole documents read the segments of one as its sentences.
-        documents: all with the same systems.
-        cache: what models made of texts in earlier runs.
-        progress: told how many more documents have been read.
-        meter: counts the work.
-
-    Raises:
-        InputError: a reference or source is missing that the metric needs, or systems differ; names the document.
-        MetricError: a score is no number; names the text, or the system.
-    """
-    systems = check_systems(documents)
-    is_mix = isinstance(metric, Mix)
-    all_whole = all(document.whole for document in documents)
-    parts: list[Part] = []
-    values: list[FloatArray | None] = []
-    cuts = 0
-    for weight, part in metric.parts:
-        factor = weight * part.utility_sign if is_mix else 1.0
-        read = read_by_metric(part, documents, systems, cache, progress, meter)
-        parts.append(Part(factor, part.scorer, read.statistics, read.owner))
-        has_segments = all_whole or part.info.unit != "document"
-        with np.errstate(over="ignore"):
-            values.append(factor * read.values if has_segments else None)
-        cuts += read.cuts
-    tables = [table for table in values if table is not None]
-    with np.errstate(over="ignore", invalid="ignore"):
-        segments = sum(tables[1:], tables[0]) if len(tables) == len(values) else None
-    higher = True if is_mix else metric.parts[0][1].info.higher_is_better
-    scored = Scored(metric.signature(), higher, systems, tuple(parts), segments, cuts)
-    _check_finite(scored, any(part.info.may_lack for _, part in metric.parts))
-    return scored
-
-
-def _check_finite(scored: Scored, may_lack: bool) -> None:
-    """Raises MetricError where the score of a system, or its sum over the parts of a mix, is no number."""
-    places = [f"system {name!r:.80}" for name in scored.systems]
-    with np.errstate(over="ignore", invalid="ignore"):
-        segment_scores.check_scores(scored.name, scored.system_scores(), places)
-    if scored.segments is not None:
-        segment_scores.check_scores(scored.name, scored.segments, places, may_lack)
-
-
-Judgements = tuple[float | None, ...] | float  # per segment, or one for the whole document
+_Score = Annotated[float, Field(allow_inf_nan=False)]
+Judgements = tuple[_Score | None, ...] | _Score  # per segment, or one for the whole document
 # by the id of a list: ranks of systems, 1 is best
 Rankings = Mapping[str, Sequence[Mapping[str, float]]]
 
@@ -411,7 +166,230 @@ def with_references(
     return narrowed
 
 
-BATCH = 4096  # segments of a system read at once, in whole documents
+class Aggregates(Protocol):
+    """The aggregator of statistics to scores: a metric's scorer, or the mean of human scores."""
+
+    def aggregate(self, statistics: FloatArray) -> float:
+        """The score of some rows."""
+        ...
+
+    def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray | None:
+        """The scores of sums of rows; None where sums do not suffice."""
+        ...
+
+
+@dataclass(frozen=True)
+class Part:
+    """Statistics of all systems under one plain metric.
+
+    Args:
+        weight: of the metric in the mix, with the sign of its direction; 1 for a metric alone.
+        scorer: makes scores of them.
+        rows: [systems, rows, columns].
+        owner: the document of every row, [rows], ascending.
+    """
+
+    weight: float
+    scorer: Aggregates
+    rows: FloatArray
+    owner: IntArray
+    # [systems, documents, columns + 1]; the last column counts rows
+    sums: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        ones = np.ones((*self.rows.shape[:2], 1))
+        counted = np.concatenate((self.rows, ones), axis=2)
+        num_documents = int(self.owner[-1]) + 1
+        starts = np.searchsorted(self.owner, np.arange(num_documents))
+        object.__setattr__(self, "sums", np.add.reduceat(counted, starts, axis=1))
+
+    def of_sums(self, sums: FloatArray) -> FloatArray | None:
+        """Weighted scores [...] of sums [..., columns + 1]."""
+        flat = sums.reshape(-1, sums.shape[-1])
+        scores = self.scorer.aggregate_sums(flat[:, :-1], flat[:, -1])
+        if scores is None:
+            return None
+        return self.weight * scores.reshape(sums.shape[:-1])
+
+    def of_rows(self, system_of: IntArray, copies: IntArray) -> float:
+        """The weighted score where document d is that of system_of[d], copies[d] times; both [D]."""
+        rows = self.rows[system_of[self.owner], np.arange(len(self.owner))]  # [rows, columns]
+        repeated = np.repeat(rows, copies[self.owner], axis=0)
+        return self.weight * self.scorer.aggregate(repeated)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The scores of every system by one metric, or by people.
+
+    Args:
+        name: the signature.
+        higher_is_better: the direction of the scores.
+        systems: S names.
+        parts: statistics; several for a mix.
+        segments: [S, segments], in the order of the documents, nan where a text has no score; None for a metric of
+            whole documents where these have segments.
+        cuts: segments that were too long to be read whole.
+        unit: what the draws of tests take; see `in_units`.
+    """
+
+    name: str
+    higher_is_better: bool
+    systems: tuple[str, ...]
+    parts: tuple[Part, ...]
+    segments: FloatArray | None = None
+    cuts: int = 0
+    unit: str = "document"
+
+    @property
+    def sign(self) -> float:
+        """+1, or -1 where lower is better."""
+        return 1.0 if self.higher_is_better else -1.0
+
+    @property
+    def n_documents(self) -> int:
+        """D."""
+        return int(self.parts[0].sums.shape[1])
+
+    def system_scores(self) -> FloatArray:
+        """The corpus score of every system, [S]."""
+        once = np.ones(self.n_documents, np.int64)
+        scores = []
+        with failures_named(self.name):
+            for choice in self._choices():
+                scores.append(sum(part.of_rows(choice, once) for part in self.parts))
+        return np.array(scores)
+
+    def _choices(self) -> list[IntArray]:
+        """For every system, the choice of its documents alone, [D]."""
+        return [np.full(self.n_documents, s) for s in range(len(self.systems))]
+
+    def contests(self) -> Iterator[Layer]:
+        """The layers on which pairs of systems are tested: this one, for all pairs."""
+        yield self
+
+    def num_judged(self) -> tuple[int, ...] | None:
+        """The number of segments on which each system has a score, [S]; None where it is the same for all."""
+        return None
+
+    def document_scores(self) -> FloatArray:
+        """The corpus score of every system on every document alone, [S, D]."""
+        return self.resampled(np.eye(self.n_documents, dtype=np.int64))
+
+    def resampled(self, copies: IntArray) -> FloatArray:
+        """Scores [S, b] where document d counts copies[i, d] times in resample i; copies [b, D]."""
+        scores = [self._resampled(piece) for piece in self._pieces(copies)]
+        return np.concatenate(scores, axis=1)
+
+    def _resampled(self, copies: IntArray) -> FloatArray:
+        """The same of resamples that are few enough to be summed up at once."""
+        total = np.zeros((len(self.systems), len(copies)))
+        with failures_named(self.name):
+            for part in self.parts:
+                scores = part.of_sums(copies.astype(float) @ part.sums)
+                total += self._from_rows(part, copies) if scores is None else scores
+        return total
+
+    def _from_rows(self, part: Part, copies: IntArray) -> FloatArray:
+        """Weighted scores [S, b] of resamples [b, D] under a metric for which sums do not suffice."""
+        scores = []
+        for choice in self._choices():
+            scores.append([part.of_rows(choice, row) for row in copies])
+        return np.array(scores)
+
+    def swaps(self, swapped: IntArray) -> Iterator[Swaps]:
+        """The scores of pairs of systems that change places on some documents, swapped [b, D] of 0 and 1.
+
+        As many draws come at once as there is room for what they sum up.
+        """
+        return (Swaps(self, piece) for piece in self._pieces(swapped))
+
+    def _pieces(self, draws: IntArray) -> Iterator[IntArray]:
+        """Draws [b, D], as many at a time as `CELLS` allows."""
+        cells = sum(part.sums[:, 0].size for part in self.parts)  # of one draw
+        step = max(1, CELLS // cells)
+        return (draws[start : start + step] for start in range(0, len(draws), step))
+
+
+class Swaps:
+    """Scores of pairs of systems after exchanging documents; what a system gives away is summed up once."""
+
+    def __init__(self, layer: Layer, swapped: IntArray) -> None:
+        self._layer = layer
+        self._swapped = swapped  # [b, D]
+        # sums of what every system gives away, [S, b, columns + 1]
+        self._given_away = [swapped.astype(float) @ part.sums for part in layer.parts]
+
+    def pair(self, a: int, b: int) -> tuple[FloatArray, FloatArray]:
+        """Scores [b] of what stands in the places of systems a and b."""
+        first = np.zeros(len(self._swapped))
+        second = np.zeros(len(self._swapped))
+        for part, given_away in zip(self._layer.parts, self._given_away, strict=True):
+            moved = given_away[b] - given_away[a]
+            with failures_named(self._layer.name):
+                x = part.of_sums(part.sums[a].sum(axis=0) + moved)
+                y = part.of_sums(part.sums[b].sum(axis=0) - moved)
+                if x is None or y is None:
+                    x = self._from_rows(part, a, b)
+                    y = self._from_rows(part, b, a)
+            first = first + x
+            second = second + y
+        return first, second
+
+    def _from_rows(self, part: Part, own: int, other: int) -> FloatArray:
+        """Scores [b] in the place of a system that changes places with another, where sums do not suffice."""
+        once = np.ones(self._layer.n_documents, np.int64)
+        scores = [part.of_rows(np.where(row, other, own), once) for row in self._swapped]
+        return np.array(scores)
+
+
+def score_systems(
+    metric: Utility,
+    documents: Sequence[DocumentOutputs],
+    cache: Cache | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+    meter: Meter | None = None,
+) -> Layer:
+    """Score every system of some documents.
+
+    Args:
+        metric: a metric or a mix; metrics of whole documents read the segments of one as its sentences.
+        documents: all with the same systems.
+        cache: what models made of texts in earlier runs.
+        progress: told how many more documents have been read.
+        meter: counts the work.
+
+    Raises:
+        InputError: a reference or source is missing that the metric needs, or systems differ; names the document.
+        MetricError: a score is no number; names the text, or the system.
+    """
+    systems = check_systems(documents)
+    is_mix = isinstance(metric, Mix)
+    all_whole = all(document.whole for document in documents)
+    parts: list[Part] = []
+    values: list[FloatArray | None] = []
+    cuts = 0
+    for weight, part in metric.parts:
+        factor = weight * part.utility_sign if is_mix else 1.0
+        read = read_by_metric(part, documents, systems, cache, progress, meter)
+        parts.append(Part(factor, part.scorer, read.statistics, read.owner))
+        has_segments = all_whole or part.info.unit != "document"
+        with np.errstate(over="ignore"):
+            values.append(factor * read.values if has_segments else None)
+        cuts += read.cuts
+    tables = [table for table in values if table is not None]
+    with np.errstate(over="ignore", invalid="ignore"):
+        segments = sum(tables[1:], tables[0]) if len(tables) == len(values) else None
+    higher = True if is_mix else metric.parts[0][1].info.higher_is_better
+    layer = Layer(metric.signature(), higher, systems, tuple(parts), segments, cuts)
+    # the sum over the parts of a mix may overflow
+    places = [f"system {name!r:.80}" for name in systems]
+    with np.errstate(over="ignore", invalid="ignore"):
+        segment_scores.check_scores(layer.name, layer.system_scores(), places)
+    if segments is not None:
+        may_lack = any(part.info.may_lack for _, part in metric.parts)
+        segment_scores.check_scores(layer.name, segments, places, may_lack)
+    return layer
 
 
 class MetricReading(NamedTuple):

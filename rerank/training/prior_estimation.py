@@ -24,9 +24,8 @@ A plugged-in estimate of t is often 0 where systems are few, and would then clai
 is averaged over the posterior of t; beforehand v / (t^2 + v), v the mean of v_s, is uniform on 0 to 1 (Strawderman
 1971; Daniels 1999). The posterior mean of a_s is E[B_s] a_s, its variance E[B_s] v_s + Var[B_s] a_s^2.
 
-Judgements of several raters, and preferences, as one score of every text.
-
-Raters are more or less strict. Where lower is better and no score is negative (errors), strictness is a factor,
+Several raters, and preferences, make one score of every text. Raters are more or less strict. Where lower is better and
+no score is negative (errors), strictness is a factor,
     y_isr = f_r v_is,     v_is = sum_r y_isr / sum_r f_r,     f_r = (sum_is y_isr + P y) / (sum_is v_is + P y)
 else what a rater adds,
     y_isr = v_is + c_r,   v_is = mean_r (y_isr - c_r),        c_r = sum_is (y_isr - v_is) / (n_r + P)
@@ -43,7 +42,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from hashlib import blake2b
 from typing import Literal, NamedTuple
 
@@ -53,13 +51,21 @@ from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray, IntArray
 from ...metrics.storage.limits import limits
 from ..prior import Prior, SystemPrior
-from ..selection.judged_systems import human_scored
-from ..selection.system_scores import DocumentOutputs, Judgements, Rankings, all_systems
+from ..selection.judged_systems import (
+    human_layer,
+    human_table,
+    judged_whole,
+    with_human_table,
+)
+from ..selection.system_scores import DocumentOutputs, Rankings, all_systems
 
 GRID = np.linspace(-20, 30, 2001)  # log t^2 over the mean of v_s
 ROUNDING = 1e-12  # what is left of an error without noise, over the largest
 Root = Literal["auto", "yes", "no"]
 MAX_ERROR = 1e100  # sums of products of errors up to here are finite
+PSEUDO_TEXTS = 5.0  # P
+STEPS, SMALLEST = 1000, 1e-9  # of turns; a change that is none
+PREFERENCES = "preferences"
 
 
 class Shrunk(NamedTuple):
@@ -95,7 +101,10 @@ def estimate_prior(
     """
     names = all_systems(documents)
     where = f"human.{dimension}"
-    judged, scores, owner = _scores(documents, dimension, lower)
+    people = human_layer(dimension, lower, documents, names)
+    judged, owner = people.systems, people.parts[0].owner
+    values, known = np.moveaxis(people.parts[0].rows, 2, 0)
+    scores = np.where(known > 0, values, np.nan).T  # [n, S]
     rooted = _rooted(scores, lower, root, where)
     # a segment says something of systems where two are judged
     together = (~np.isnan(scores)).sum(axis=1) > 1
@@ -104,21 +113,10 @@ def estimate_prior(
     y = np.sqrt(y) if rooted else y if lower else -y
     _check(y, judged, where)
     estimates = shrunk(y, document)
-    systems = []
-    for name in names:
-        if name in judged:
-            prior = _system_prior(estimates, judged.index(name), y, document)
-        else:
-            prior = SystemPrior(
-                mean=0.0,
-                error=estimates.between,
-                effect=None,
-                segments=0,
-                documents=0,
-            )
-        systems.append((name, prior))
+    nobody = SystemPrior(mean=0.0, error=estimates.between, effect=None, segments=0, documents=0)
+    priors = {name: _system_prior(estimates, s, y, document) for s, name in enumerate(judged)}
     return Prior(
-        systems=tuple(systems),
+        systems=tuple((name, priors.get(name, nobody)) for name in names),
         sigma=estimates.sigma,
         between=estimates.between,
         design_effect=estimates.design_effect,
@@ -126,22 +124,9 @@ def estimate_prior(
         lower=lower,
         rooted=rooted,
         segments=len(y),
-        documents=_count_distinct(document),
+        documents=len(np.unique(document)),
         inputs=_digest(documents, dimension),
     )
-
-
-def _scores(
-    documents: Sequence[DocumentOutputs],
-    dimension: str,
-    lower: bool,
-) -> tuple[tuple[str, ...], FloatArray, IntArray]:
-    """The judged systems, their scores [n, S] with nan where there is none, and the document of every row [n]."""
-    people = human_scored(dimension, lower, documents, all_systems(documents))
-    part = people.parts[0]
-    is_rated = part.rows[:, :, 1] > 0
-    scores = np.where(is_rated, part.rows[:, :, 0], np.nan).T
-    return people.systems, scores, part.owner
 
 
 def _rooted(scores: FloatArray, lower: bool, root: Root, where: str) -> bool:
@@ -188,12 +173,8 @@ def _system_prior(estimates: Shrunk, s: int, y: FloatArray, document: IntArray) 
         error=float(estimates.errors[s]),
         effect=float(estimates.effects[s]),
         segments=int(rows.sum()),
-        documents=_count_distinct(document[rows]),
+        documents=len(np.unique(document[rows])),
     )
-
-
-def _count_distinct(numbers: IntArray) -> int:
-    return len(set(numbers.tolist()))
 
 
 def _digest(documents: Sequence[DocumentOutputs], dimension: str) -> str:
@@ -302,12 +283,6 @@ def _design_effect(
     return max(1.0, clustered / (variance * float(np.trace(inverse))))
 
 
-_ScoredText = tuple[DocumentOutputs, str, int]  # document, system, segment
-PSEUDO_TEXTS = 5.0  # P
-STEPS, SMALLEST = 1000, 1e-9  # of turns; a change that is none
-PREFERENCES = "preferences"
-
-
 class Raters(NamedTuple):
     """How strict raters are.
 
@@ -332,19 +307,16 @@ def with_one_score(
         InputError: nobody judged anything, or too many raters.
     """
     limits().check("systems", len(dimensions), "raters")  # of whom there may be as many
-    is_whole = not any(
-        isinstance(own, tuple)
-        for document in documents
-        for dimension in dimensions
-        for own in document.human.get(dimension, {}).values()
-    )
-    texts = _texts_of(documents, is_whole)
-    y = np.array([[_score_of(*text, dimension) for text in texts] for dimension in dimensions])
+    is_whole = judged_whole(documents, dimensions)
+    systems = all_systems(documents)
+    tables = [human_table(dimension, documents, systems, is_whole) for dimension in dimensions]
+    y = np.array([table.ravel() for table in tables])  # [R, texts]
     if np.isnan(y).all():
         raise InputError("no score", where="human", fix="Name the keys that hold scores")
     are_factors = lower and float(np.nanmin(y)) >= 0
     values, effects = (without_factors if are_factors else without_shifts)(y)
-    judged = _with_scores(documents, texts, values, name, is_whole)
+    table = values.reshape(len(systems), -1)
+    judged = with_human_table(documents, name, systems, table, is_whole)
     by_name = dict(zip(dimensions, effects.tolist(), strict=True))
     return judged, Raters(by_name, are_factors)
 
@@ -399,25 +371,22 @@ def with_preferences(
     Raises:
         InputError: a ranking is of no segment, or of an unknown system.
     """
-    left = set(rankings)
-    judged = []
+    systems = all_systems(documents)
+    rows: dict[str, FloatArray] = {}
     for document in documents:
-        rows = []
+        own = tuple(document.systems)
+        places = [systems.index(name) for name in own]
         for i in range(document.segments):
             name = document.id if document.whole else f"{document.id}:{i}"
-            left.discard(name)
-            rows.append(preference_scores(tuple(document.systems), rankings.get(name, ()), name))
-        by_system: dict[str, list[float | None]] = {}
-        for s, system in enumerate(document.systems):
-            values = [row[s] for row in rows]
-            by_system[system] = [None if np.isnan(value) else float(value) for value in values]
-        human = {PREFERENCES: _judgements_of(by_system, document.whole)}
-        judged.append(replace(document, human=human))
-    if left:
+            rows[name] = np.full(len(systems), np.nan)
+            rows[name][places] = preference_scores(own, rankings.get(name, ()), name)
+    if left := set(rankings) - set(rows):
         problem = f"{min(left)!r:.80} is no segment"
         fix = "Expected the id of a document and the number of its segment, such as d7:3"
         raise InputError(problem, where="rankings", fix=fix)
-    return judged
+    is_whole = all(document.whole for document in documents)
+    table = np.array(list(rows.values())).T  # [S, segments]
+    return with_human_table(documents, PREFERENCES, systems, table, is_whole)
 
 
 def preference_scores(
@@ -444,52 +413,3 @@ def preference_scores(
     compared = laplacian.diagonal() > 0
     scores = np.linalg.pinv(laplacian, hermitian=True) @ lost
     return np.where(compared, scores, np.nan)
-
-
-def _texts_of(documents: Sequence[DocumentOutputs], is_whole: bool) -> list[_ScoredText]:
-    """(document, system, segment) of every text; one segment of whole documents."""
-    texts = []
-    for document in documents:
-        for system in document.systems:
-            segments = range(1 if is_whole else document.segments)
-            texts += [(document, system, i) for i in segments]
-    return texts
-
-
-def _score_of(document: DocumentOutputs, system: str, segment: int, dimension: str) -> float:
-    """A rater's scores of texts, nan for none; a score of a document stands at its segments."""
-    own = document.human.get(dimension, {}).get(system)
-    value = own[segment] if isinstance(own, tuple) else own
-    return np.nan if value is None else float(value)
-
-
-def _judgements_of(
-    scores: Mapping[str, Sequence[float | None]], is_whole: bool
-) -> dict[str, Judgements]:
-    """Scores by system as a document has them, without the systems that nobody judged."""
-    by_system: dict[str, Judgements] = {}
-    for system, own in scores.items():
-        if all(score is None for score in own):
-            continue
-        only = own[0]
-        by_system[system] = only if is_whole and only is not None else tuple(own)
-    return by_system
-
-
-def _with_scores(
-    documents: Sequence[DocumentOutputs],
-    texts: Sequence[_ScoredText],
-    values: FloatArray,
-    name: str,
-    is_whole: bool,
-) -> list[DocumentOutputs]:
-    """The documents with one dimension `name`, of the values [n] of their texts; nan is no score."""
-    scores: list[dict[str, list[float | None]]] = [{} for _ in documents]
-    numbers = {id(document): d for d, document in enumerate(documents)}
-    for (document, system, _), value in zip(texts, values.tolist(), strict=True):
-        score = None if np.isnan(value) else value
-        scores[numbers[id(document)]].setdefault(system, []).append(score)
-    return [
-        replace(document, human={name: _judgements_of(own, is_whole)})
-        for document, own in zip(documents, scores, strict=True)
-    ]

@@ -22,8 +22,8 @@ from benchmarks.metric_quality.metrics_against_people import (
 from benchmarks.support.judged_sets import read_set
 from discorank import load_metric
 from discorank.metrics.mixture import Mix
-from discorank.rerank.selection.judged_systems import human_scored
-from discorank.rerank.selection.system_scores import Part, Scored, score_systems
+from discorank.rerank.selection.judged_systems import human_layer
+from discorank.rerank.selection.system_scores import Layer, Part, score_systems
 
 TEXT = "the cat sat on a mat and saw big dogs run by it then slept well"
 WORDS = TEXT.split()
@@ -105,7 +105,7 @@ def test_the_table_has_every_metric_on_every_set(folder: Path, tmp_path: Path) -
     lines = found.splitlines()
     into = lines.index("| into English | ted.de-en | wmt23.zh-en |")
     data = read_set(folder / "mt_mqm_ted.de-en.jsonl.gz")
-    human = human_scored("mqm", True, data.documents)
+    human = human_layer("mqm", True, data.documents)
     x, y = (
         score_systems(load_metric("chrf"), data.documents).system_scores(),
         -human.system_scores(),
@@ -132,7 +132,7 @@ def test_a_run_goes_on_where_it_was(
     names = ["chrf", "meteor", "combination"]
     first = table(folder, tmp_path / "work", [], names, None, Choices(draws=20))
 
-    def never(*_: Any, **__: Any) -> Scored:
+    def never(*_: Any, **__: Any) -> Layer:
         raise AssertionError
 
     with monkeypatch.context() as patch:
@@ -193,9 +193,9 @@ def test_marks_say_which_metric_is_better() -> None:
         def aggregate_sums(self, sums: Any, rows: Any) -> Any:
             return sums[:, 0] / rows
 
-    def scored(values: Any, higher: bool = True) -> Scored:
+    def scored(values: Any, higher: bool = True) -> Layer:
         part = Part(1.0, Mean(), values[:, :, None], np.arange(40))
-        return Scored("x", higher, tuple("ABCDEF"), (part,), values)
+        return Layer("x", higher, tuple("ABCDEF"), (part,), values)
 
     judged = quality + np.zeros((6, 40))
     human = scored(judged)

@@ -18,7 +18,7 @@ import yaml
 from discorank.cli import main as command
 from discorank.cli.commands.check import check
 from discorank.cli.commands.decode import decode
-from discorank.cli.main import main
+from discorank.cli.main import MODULES, main
 
 from ..support.lists import made_lists, write_lists
 
@@ -101,7 +101,9 @@ def test_no_config_raises_anything_but_our_errors(
     monkeypatch.chdir(tmp_path)
     tried: set[str] = set()
     for name in ("decode", "rerank", "explain", "score", "check", "convert", "metrics"):
-        options = getattr(importlib.import_module(f"discorank.cli.commands.{name}"), name)
+        options = getattr(
+            importlib.import_module(f"discorank.cli.commands.{MODULES.get(name, name)}"), name
+        )
         writes = ["--set", f"output={tmp_path}/out"] * (name not in ("explain", "check", "metrics"))
         for key in options.types if everything else options.types.keys() - tried:
             tried.add(key)
@@ -172,8 +174,8 @@ def test_check(tmp_path: Path, capsys: Captured) -> None:
 
 @pytest.mark.parametrize("preset", sorted(path.stem for path in CONFIGS.glob("mbr-*.yaml")))
 def test_check_takes_the_presets_of_decode(preset: str) -> None:
-    values = check.parse([DEMO, "--config", preset])
-    of_decode = decode.parse([DEMO, "--config", preset])
+    values = check.given_in([DEMO, "--config", preset]).values
+    of_decode = decode.given_in([DEMO, "--config", preset]).values
     assert values["utility"] == of_decode["utility"]
 
 

@@ -16,7 +16,7 @@ from discorank import load_metric
 from discorank.cli.main import main
 from discorank.integrations.formats.document_outputs import read_documents
 from discorank.metrics.storage.line_source import LineSource
-from discorank.rerank.selection.kept_comparison import load
+from discorank.rerank.selection.saved_comparison import load
 from discorank.rerank.selection.system_scores import score_systems, with_references
 from discorank.tables import (
     Column,

@@ -139,13 +139,13 @@ def test_texts_in_place_of_a_systems_file_get_the_command_that_works(
     ("options", "message"),
     [
         (["compare", BEAM, *FILES, "-m", "chrf"], "is given beside --hypotheses"),
-        (["compare", BEAM, "--documents", IDS, "-m", "chrf"], "--documents: stands beside"),
+        (["compare", BEAM, "--documents", IDS, "-m", "chrf"], "--documents: has no effect"),
         (
             ["compare", *FILES, "-m", "chrf", "--human", "mqm"],
             "mqm: is no file of human scores. Name a file such as mqm.csv:lower",
         ),
-        (["compare", *FILES, "-m", "chrf", "--from", "mtme"], "--from: does not go with"),
-        (["compare", *FILES, "--statistics", "wmt"], "--statistics wmt: does not go with"),
+        (["compare", *FILES, "-m", "chrf", "--from", "mtme"], "--from: has no effect"),
+        (["compare", *FILES, "--statistics", "wmt"], "--statistics: has no effect"),
         (["compare", *FILES, "-m", "chrf", "--unit", "10"], "Give document ids with --documents"),
         (["compare", *FILES, "-m", "chrf", "--segment-scores", REF], "is an input and an output"),
         (["convert", *FILES], "--hypotheses: becomes documents, not candidate lists. Add --to"),

@@ -10,20 +10,20 @@ from typing import Any, NoReturn
 import pytest
 
 from discorank.cli.main import KINDS, SUBCOMMANDS, main
-from discorank.cli.options import Options
+from discorank.cli.options import Command
 
 COMMANDS = [[name] for name in SUBCOMMANDS if name != "train"] + [["train", kind] for kind in KINDS]
 FIRST, LINES = 6, 45  # options that a command's --help explains at most, beside --help; lines
 
 
 def test_every_option_has_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    def parse(self: Options, arguments: Sequence[str]) -> NoReturn:
+    def parse(self: Command, arguments: Sequence[str]) -> NoReturn:
         parsed.append(self)
         raise SystemExit(0)
 
-    monkeypatch.setattr(Options, "given_in", parse)
+    monkeypatch.setattr(Command, "given_in", parse)
     for command in COMMANDS:
-        parsed: list[Options] = []
+        parsed: list[Command] = []
         assert main(command) == 0
         actions: list[Any] = parsed[0].parser._actions  # argparse has no other list of them
         assert len(actions) > 5

@@ -11,7 +11,7 @@ import pytest
 
 from discorank.cli.main import main
 from discorank.metrics.errors import InputError
-from discorank.rerank.selection.kept_comparison import load, save
+from discorank.rerank.selection.saved_comparison import load, save
 from discorank.rerank.selection.system_scores import RatedSpan
 from tests.support.human_files import (
     SYSTEMS,

@@ -142,7 +142,7 @@ def test_progress_on_a_terminal_and_in_a_log(
     monkeypatch.setattr(console, "TERMINAL_SECONDS", 0.05)
     monkeypatch.setattr(console, "time", clock)
     monkeypatch.setattr("tqdm.std.time", clock)
-    with Progress("lists", lambda: 0.5, False, Three()) as progress:
+    with Progress("lists", lambda: 0.5, Three()) as progress:
         clock.now += 0.55
         for done in range(1, 21):
             progress(done, errors=done // 10)
@@ -167,7 +167,7 @@ def test_no_estimates_before_the_first_wave_is_done(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(console, "LOG_SECONDS", 0.0)
     monkeypatch.setattr(console, "time", clock)
     monkeypatch.setattr("tqdm.std.time", clock)
-    with Progress("lists", lambda: 0.5, False, Three()) as progress:
+    with Progress("lists", lambda: 0.5, Three()) as progress:
         progress.bar.start_t -= 10  # past the delay
         for done in (1, 2, 40, 41):
             progress(done)

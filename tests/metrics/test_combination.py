@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from discorank import InputError, MBRDecoder, Reranker, load_metric
 from discorank.cli.main import main
 from discorank.cli.options.command_options import ModelOptions, ReadingOptions
-from discorank.cli.options.metric_options import MetricOptions
+from discorank.cli.options.decoders import MetricOptions
 from discorank.integrations.formats.wmt.judgements import read_rankings
 from discorank.metrics.combination import Combination
 from discorank.metrics.logistic import (
@@ -548,7 +548,7 @@ def test_an_interruption_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monk
         raise KeyboardInterrupt
 
     data = write_lists(tmp_path / "lists.jsonl", lists())
-    monkeypatch.setattr("discorank.cli.commands.train.train_weights.train_combination", stopped)
+    monkeypatch.setattr("discorank.cli.commands.train.train_metrics.train_combination", stopped)
     command = ["train", "combination", str(data), "-m", "chrf", "--prefer", "errors"]
     assert main([*command, "-o", str(tmp_path / "m.json")]) == 130
     assert [path.name for path in tmp_path.iterdir()] == ["lists.jsonl"]

@@ -13,7 +13,7 @@ import pytest
 import discorank
 from discorank import InputError
 from discorank.cli.main import main
-from discorank.rerank.selection.kept_comparison import load
+from discorank.rerank.selection.saved_comparison import load
 
 REFERENCES = [f"the cat sat on mat number {i} and slept" for i in range(24)]
 SYSTEMS = {

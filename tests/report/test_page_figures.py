@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,19 +14,18 @@ from discorank import Metric, load_metric
 from discorank.cli.main import main
 from discorank.report.explanation import ON_A_PAGE, meanings
 from discorank.report.page import rendered
-from discorank.report.plots import bars
-from discorank.rerank.selection.kept_comparison import KeptComparison
+from discorank.rerank.selection.comparison import SystemComparison
 
 from ..support.comparisons import comparison, large, run_of
 
 
 @pytest.fixture(scope="module")
-def small() -> KeptComparison:
+def small() -> SystemComparison:
     return comparison()
 
 
 @pytest.fixture(scope="module")
-def page(small: KeptComparison) -> str:
+def page(small: SystemComparison) -> str:
     return rendered(small, None, "A title")
 
 
@@ -33,27 +33,32 @@ PHONE, SIDES = 390, 32  # pixels: of the page, and left free beside its text
 MIN_PIXELS = 11
 
 
-def figures_of(text: str) -> list[Any]:
-    """The SVG elements of a page."""
-    found = re.findall(r"<svg .*?</svg>", text, re.DOTALL)
-    return [ElementTree.fromstring(one.replace("xlink:", "")) for one in found]
+def figures_of(text: str) -> list[tuple[Any, float | None]]:
+    """The SVG elements of a page, each with the width that the page gives it."""
+    found = re.findall(
+        r'<img src="data:image/svg\+xml;base64,([^"]*)"[^>]*?(?:width="(\d+)")?>', text
+    )
+    return [
+        (ElementTree.fromstring(b64decode(data)), float(width) if width else None)
+        for data, width in found
+    ]
 
 
-def least_font_pixels(svg: Any, page_pixels: int) -> float:
-    """The smallest text of a figure as wide as the page's text, or as wide as it says itself."""
+def least_font_pixels(svg: Any, page_pixels: float) -> float:
+    """The smallest text of a figure of some width."""
     _, _, width, _ = map(float, svg.attrib["viewBox"].split())
-    scale = float(svg.attrib.get("width", page_pixels)) / width
-    sizes = re.findall(r"font-size=\"([\d.]+)", ElementTree.tostring(svg, encoding="unicode"))
+    text = ElementTree.tostring(svg, encoding="unicode")
+    sizes = re.findall(r"font(?:-size)?: ([\d.]+)px", text)
     assert sizes
-    return scale * min(map(float, sizes))
+    return page_pixels / width * min(map(float, sizes))
 
 
 def test_text_in_figures_can_be_read_on_a_telephone(page: str) -> None:
-    figures = figures_of(page)
-    assert len(figures) > 8
-    for svg in [*figures, ElementTree.fromstring(bars(large(30, 4, 1, 1).metrics[0], 0.05, "x"))]:
-        assert least_font_pixels(svg, PHONE - SIDES) >= MIN_PIXELS
-        assert "height" not in svg.attrib
+    figures = figures_of(page + rendered(large(30, 4, 1, 1), None, "t"))
+    assert len(figures) > 12
+    assert any(width for _, width in figures)
+    for svg, width in figures:
+        assert least_font_pixels(svg, width or PHONE - SIDES) >= MIN_PIXELS
 
 
 def test_the_numbers_of_choices_are_explained(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ import pytest
 
 from discorank.cli.main import main
 from discorank.report.page import rendered
-from discorank.rerank.selection.kept_comparison import KeptComparison, save
+from discorank.rerank.selection.comparison import SystemComparison
+from discorank.rerank.selection.saved_comparison import save
 
 from ..support.browser import Browser, Page, browser_path
 from ..support.comparisons import EVIL, LISTS, comparison, run_of
@@ -46,12 +47,12 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def small() -> KeptComparison:
+def small() -> SystemComparison:
     return comparison(("System-A", "System-B", "a-system-with-a-very-long-name-" * 3), 5)
 
 
 @pytest.fixture(scope="module")
-def both(small: KeptComparison, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def both(small: SystemComparison, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page on compared systems and on choices."""
     folder = tmp_path_factory.mktemp("both")
     save(small, folder / "run")
@@ -78,7 +79,7 @@ def test_it_shows_without_complaint_and_fits(
         assert page.run("document.documentElement.scrollWidth") <= width
         page.run("for (const part of document.querySelectorAll('details')) part.open = true")
         assert page.run("document.documentElement.scrollWidth") <= width
-        boxes = page.run(VISIBLE % "figure svg")
+        boxes = page.run(VISIBLE % "figure img")
         assert len(boxes) == 1 + 2 * 3 + 3 + 2 + 2
         assert all(
             left >= 0 and right <= width and across > 200 and high > 50
@@ -104,7 +105,7 @@ def test_markup_from_outside_does_not_run(browser: Browser, tmp_path: Path) -> N
         assert page.complaints() == []
         assert page.requests() == [out.as_uri()]
         assert page.run("typeof window.ran") == "undefined"
-        assert page.run("document.querySelectorAll('img, #bold').length") == 0
+        assert page.run("document.querySelectorAll('main :not(figure) > img, #bold').length") == 0
         assert page.run("document.title").split() == EVIL.split()
         shown = page.run(
             "[...document.querySelectorAll('#document-view .cell h5')].map((one) => one.textContent)"
@@ -125,12 +126,12 @@ def test_markup_from_outside_does_not_run(browser: Browser, tmp_path: Path) -> N
     with browser.page(out) as page:
         assert page.complaints() == []
         assert page.run("typeof window.ran") == "undefined"
-        assert page.run("document.querySelectorAll('img, i').length") == 0
+        assert page.run("document.querySelectorAll('main :not(figure) > img, i').length") == 0
         assert EVIL in text(page, "#list-view tbody")
 
 
 def test_a_script_of_others_is_refused(
-    browser: Browser, small: KeptComparison, tmp_path: Path
+    browser: Browser, small: SystemComparison, tmp_path: Path
 ) -> None:
     out = tmp_path / "page.html"
     added = "<script>window.ran = 1</script><img src='https://example.invalid/x.png' onerror='window.ran = 2'></body>"

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
+
 from discorank import load_metric
 from discorank.cli.main import main
-from discorank.rerank.selection.comparison import compare_systems
-from discorank.rerank.selection.kept_comparison import (
-    KeptComparison,
-    KeptDocument,
-    KeptHuman,
-    KeptPair,
-    KeptScores,
-    kept,
+from discorank.rerank.selection.comparison import (
+    MetaEvaluation,
+    ScoreCube,
+    SystemComparison,
+    compare_systems,
 )
+from discorank.rerank.selection.ratings import People
+from discorank.rerank.selection.significance import SystemPair, Verdicts
 from discorank.rerank.selection.system_scores import DocumentOutputs
 
 SETTINGS = {"input": "systems.jsonl", "level": 0.05, "draws": 300, "seed": 0}
@@ -72,15 +74,16 @@ def comparison(
     metrics: Sequence[str] = ("chrf", "ter"),
     judged: bool = True,
     names: str = "d",
-) -> KeptComparison:
+) -> SystemComparison:
     """A comparison as ``compare --save`` keeps it."""
     human = [("mqm", True)] if judged else []
     loaded = [load_metric(name) for name in metrics]
-    found = compare_systems(loaded, outputs(systems, documents, names=names), human, draws=300)
-    return kept(found, SETTINGS)
+    made = outputs(systems, documents, names=names)
+    found = compare_systems(loaded, made, human, input="systems.jsonl", draws=300)
+    return replace(found, settings=SETTINGS)
 
 
-def large(systems: int, documents: int, segments: int, metrics: int) -> KeptComparison:
+def large(systems: int, documents: int, segments: int, metrics: int) -> SystemComparison:
     """A comparison of that size with invented scores."""
     random = Random(1)
     names = tuple(f"System-{s}" for s in range(systems))
@@ -91,37 +94,31 @@ def large(systems: int, documents: int, segments: int, metrics: int) -> KeptComp
         }
         for _ in range(documents)
     ]
-    scores = tuple(_scores(f"metric-{m}", names, random) for m in range(metrics))
     made = []
     for d, text in enumerate(texts):
-        values = {one.name: tuple(random.random() for _ in names) for one in scores}
-        by_segment = {
-            one.name: tuple(tuple(random.random() for _ in range(segments)) for _ in names)
-            for one in scores
-        }
         people = {
-            "mqm": {
-                name: tuple(float(random.randrange(20)) for _ in range(segments)) for name in names
-            }
+            name: tuple(float(random.randrange(20)) for _ in range(segments)) for name in names
         }
         source, references = text.pop("source"), {"refA": text.pop("refA")}
-        made.append(
-            KeptDocument(f"doc-{d}", False, source, text, references, values, by_segment, people)
-        )
-    human = KeptHuman(_scores("mqm", names, random), (), ())
-    return KeptComparison(SETTINGS, {}, scores, (human,), tuple(made))
+        made.append(DocumentOutputs(f"doc-{d}", False, source, text, references, {"mqm": people}))
+    verdicts = tuple(_scores(f"metric-{m}", names, random) for m in range(metrics))
+    human = MetaEvaluation(_scores("mqm", names, random), (), ())
+    layers = (*(one.name for one in verdicts), "mqm")
+    values = np.random.default_rng(1).random((len(layers), systems, documents * (1 + segments)))
+    scores = ScoreCube(layers, names, (segments,) * documents, values)
+    return SystemComparison(SETTINGS, {}, verdicts, (human,), People(), tuple(made), scores)
 
 
-def _scores(name: str, systems: tuple[str, ...], random: Random) -> KeptScores:
+def _scores(name: str, systems: tuple[str, ...], random: Random) -> Verdicts:
     n = len(systems)
     values = tuple(random.random() for _ in systems)
     low, high = tuple(x - 0.1 for x in values), tuple(x + 0.1 for x in values)
     pairs = tuple(
-        KeptPair(a, b, values[a] - values[b], random.random() / 5, -0.1, 0.1)
+        SystemPair(a, b, values[a] - values[b], random.random() / 5, -0.1, 0.1)
         for a in range(n)
         for b in range(a + 1, n)
     )
-    return KeptScores(name, True, systems, values, low, high, (1,) * n, pairs, False)
+    return Verdicts(name, True, systems, values, low, high, (1,) * n, pairs, False)
 
 
 def run_of(folder: Path, lists: Sequence[dict[str, Any]], *arguments: str) -> Path:

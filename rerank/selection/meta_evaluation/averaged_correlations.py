@@ -1,33 +1,24 @@
 """Agreement of a metric with people under the names of the WMT metrics task: a coefficient of rows, and its average.
 
-`Coefficient` names what is computed of a row (`score_rows`), `averaged` takes the mean over rows where it is defined.
-Pearson, Spearman, Kendall's tau-b and tau-c are scipy's; counts of pairs are those of `pair_counts`; "tau_opt" and
-"acc_opt" are tau23 and acc23 with calibrated ties (`PairDifferences`); "pearson_pairwise_differences" is Pearson of
-the differences of all pairs of systems of a segment, pooled over segments. All scores are higher-is-better.
-A row in which one side does not vary has no correlation: it leaves the mean, or counts as 0 (`nan_as_zero`). Where
-nothing is left the value is None (the task's own tool writes 0).
+Tables of people's and a metric's scores, [S, N] by system and segment, are averaged over rows: averaging "none" takes
+all texts as one row, "sys" a row per system (over segments), "item" a row per segment (over systems). What people did
+not score (nan) goes, with the metric's score of it; a row of fewer than two texts is none. A row in which one side does
+not vary has no correlation: it leaves the mean, or counts as 0 (`nan_as_zero`). Where nothing is left the value is None
+(the task's own tool writes 0). All scores are higher-is-better.
 
-Tables of people's and a metric's scores, [S, N] by system and segment, as the rows over which agreement is averaged.
-
-Averaging "none" takes all texts as one row, "sys" a row per system (over segments), "item" a row per segment (over
-systems). What people did not score (nan) goes, with the metric's score of it; a row of fewer than two texts is none.
-
-Counts of the pairs of a row that people and a metric order alike, and the coefficients made of them.
-
-With C concordant and D discordant pairs, H tied by people only, M by the metric only, B by both, of n in all:
-    agreement = acc23 = (C + B) / n     tau23 = (C + B - D - H - M) / n     (Deutsch et al. 2023)
-Ties are exact; the metric also ties what differs by at most epsilon. KendallLike takes pairs that people put at least
-a threshold apart: concordant if strictly in the same order, discordant otherwise, (C - D) / (C + D). At threshold 0
-people's ties pass too, and count as discordant; it is none of the taus of WMT 2012 to 2014.
-
-Coefficients of one row of people's scores with many rows of a metric's scores at once, as draws of a test need them.
-
-The same values as `averaged_correlations.row_value`, to rounding; nan where one side does not vary.
+Pearson, Spearman, tau-b and tau-c are the usual ones. With C concordant and D discordant pairs, B tied by both, of n in
+all, people's ties T and the metric's U:
+    tau_b = (C - D) / sqrt((n - T)(n - U))     tau_c = 2 m (C - D) / (N^2 (m - 1)), m the fewer distinct values of N
+    agreement = acc23 = (C + B) / n            tau23 = 2 acc23 - 1                          (Deutsch et al. 2023)
+Ties are exact; in acc23 and tau23 the metric also ties what differs by at most epsilon, which "tau_opt" and "acc_opt"
+calibrate (`PairDifferences`). KendallLike takes pairs that people put at least a threshold apart: concordant if
+strictly in the same order, discordant otherwise, (C - D) / (C + D). At threshold 0 people's ties pass too, and count
+as discordant; it is none of the taus of WMT 2012 to 2014. "pearson_pairwise_differences" is Pearson of the differences
+of all pairs of systems of a segment, pooled over segments.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal, NamedTuple
 
@@ -36,8 +27,13 @@ import numpy as np
 from ....metrics.errors import InputError, unknown
 from ....metrics.representations import FloatArray, IntArray
 from ....metrics.spec.checked_settings import Field, settings
-from ..statistics import PairDifferences, scipy_stats
+from ..statistics import PairDifferences, correlation, mean_ranks
 
+Averaging = Literal["none", "sys", "item"]
+AVERAGINGS = ("none", "sys", "item")
+Row = tuple[FloatArray, FloatArray]  # people's scores [n], the metric's [n]
+BLOCK_CELLS = 1 << 20  # pairs of rows at once
+MAX_PAIRS = 1 << 14  # of a row for tau-b; longer ones are sorted
 Statistic = Literal[
     "pearson",
     "spearman",
@@ -52,8 +48,6 @@ Statistic = Literal[
     "pearson_pairwise_differences",
 ]
 CALIBRATED = ("tau_opt", "acc_opt")
-# of which rows without variation have none
-_SCIPY = {"pearson": "pearsonr", "spearman": "spearmanr"}
 
 
 @settings
@@ -80,6 +74,11 @@ class Coefficient:
     sample_rate: Annotated[float, Field(gt=0, le=1)] = 1.0
     seed: Annotated[int, Field(ge=0)] = 0
 
+    @property
+    def is_micro(self) -> bool:
+        """Whether rows are weighted."""
+        return self.statistic == "kendall_like" if self.micro is None else self.micro
+
 
 class Averaged(NamedTuple):
     """A coefficient averaged over rows."""
@@ -95,53 +94,142 @@ def averaged(coefficient: Coefficient, human: FloatArray, metric: FloatArray) ->
     Raises:
         InputError: shapes differ, a text lacks the metric's score, or there are too many pairs.
     """
+    check_tables(human, metric)
     if coefficient.statistic == "pearson_pairwise_differences":
         return _pooled_differences(coefficient, human, metric)
-    rows = score_rows(human, metric, coefficient.averaging)
     if coefficient.statistic in CALIBRATED:
-        return _calibrated(coefficient, rows)
-    values = [row_value(coefficient, row) for row in rows]
-    return _mean(coefficient, values)
+        return _calibrated(coefficient, score_rows(human, metric, coefficient.averaging))
+    rows = row_cells(human, coefficient.averaging)
+    values, counted = averages(coefficient, human.ravel(), rows, metric.reshape(1, -1))
+    return Averaged(None if np.isnan(values[0]) else float(values[0]), int(counted[0]))
 
 
-def _mean(coefficient: Coefficient, values: Sequence[tuple[float, int]]) -> Averaged:
-    """The mean of rows' values, each with its weight."""
-    is_micro = coefficient.micro
-    if is_micro is None:
-        is_micro = coefficient.statistic == "kendall_like"
-    total, count = 0.0, 0
-    for value, size in values:
-        if np.isnan(value) and not coefficient.nan_as_zero:
-            continue
-        weight = size if is_micro else 1
-        total += 0.0 if np.isnan(value) else weight * value
-        count += weight
-    return Averaged(total / count if count else None, count)
+def averages(
+    coefficient: Coefficient, people: FloatArray, rows: Sequence[IntArray], cells: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """The coefficient of people's scores [cells] with many of a metric [b, cells], averaged over rows.
+
+    Returns:
+        the means [b], nan where no row has a value, and the weight of the rows that count, [b].
+    """
+    totals = np.zeros(len(cells))
+    weights = np.zeros(len(cells))
+    for row in rows:
+        values, size = row_values(coefficient, people[row], cells[:, row])
+        weight = size if coefficient.is_micro else 1
+        is_defined = ~np.isnan(values)
+        totals += np.where(is_defined, weight * values, 0.0)
+        weights += weight if coefficient.nan_as_zero else weight * is_defined
+    undefined = np.full(len(cells), np.nan)
+    return np.divide(totals, weights, out=undefined, where=weights > 0), weights
 
 
-def row_value(coefficient: Coefficient, row: Row) -> tuple[float, int]:
-    """The coefficient of one row, nan where it is not defined, and the weight of the row."""
-    human, metric = row
-    name = coefficient.statistic
+def row_values(
+    coefficient: Coefficient, human: FloatArray, metrics: FloatArray
+) -> tuple[FloatArray, int]:
+    """The coefficient of people's scores [n] with each row of metrics [b, n], [b], nan where it is not defined.
+
+    Returns:
+        the values, and the weight of the row.
+    """
+    name, n = coefficient.statistic, len(human)
     if name == "kendall_like":
-        return kendall_like(human, metric, coefficient.threshold)
-    if name in ("accuracy", "acc23", "tau23"):
-        counts = pair_counts(human, metric, coefficient.epsilon)
-        return (counts.tau23() if name == "tau23" else counts.acc23()), len(human)
-    return correlation(name, human, metric), len(human)
+        return kendall_like(human, metrics, coefficient.threshold)
+    if name == "pearson":
+        return _pearsons(human, metrics), n
+    if name == "spearman":
+        ranks = np.array([mean_ranks(metric) for metric in metrics])
+        return _pearsons(mean_ranks(human), ranks), n
+    if name == "kendall_b" and n * (n - 1) // 2 > MAX_PAIRS:
+        return np.array([correlation("tau_b", human, metric) for metric in metrics]), n
+    counts = pair_counts(human, metrics, coefficient.epsilon)
+    if name == "kendall_b":
+        numerators, denominators = counts.balance, np.sqrt(counts.ranked * counts.human_ranked)
+    elif name == "kendall_c":
+        numerators, denominators = counts.balance, _tau_c_denominators(human, metrics)
+    else:
+        numerators = 2 * counts.agreed - counts.pairs if name == "tau23" else counts.agreed
+        denominators = np.full(len(metrics), float(counts.pairs))
+    undefined = np.full(len(metrics), np.nan)
+    return np.divide(numerators, denominators, out=undefined, where=denominators > 0), n
 
 
-def correlation(name: str, human: FloatArray, metric: FloatArray) -> float:
-    """Pearson, Spearman, tau-b or tau-c of a row, nan where one side does not vary."""
-    if np.ptp(human) == 0 or np.ptp(metric) == 0:
-        return float("nan")
-    stats = scipy_stats()
-    with warnings.catch_warnings():
-        # values that hardly vary: the number is as good as it gets
-        warnings.simplefilter("ignore", stats.NearConstantInputWarning)
-        if name in _SCIPY:
-            return float(getattr(stats, _SCIPY[name])(human, metric).statistic)
-        return float(stats.kendalltau(human, metric, variant=name[-1]).statistic)
+class OrderCounts(NamedTuple):
+    """Pairs of a row by each of b metrics."""
+
+    agreed: FloatArray  # ordered as people do, ties included, [b]
+    balance: FloatArray  # concordant less discordant, [b]
+    ranked: FloatArray  # not tied by the metric, [b]
+    human_ranked: int  # not tied by people
+    pairs: int
+
+
+def pair_counts(human: FloatArray, metrics: FloatArray, epsilon: float = 0.0) -> OrderCounts:
+    """The counts of people's scores [n] and a metric's [b, n].
+
+    >>> pair_counts(np.array([1.0, 2, 2]), np.array([[5.0, 5, 7]]))
+    OrderCounts(agreed=array([1.]), balance=array([1.]), ranked=array([2.]), human_ranked=2, pairs=3)
+    """
+    agreed, balance, ranked = np.zeros((3, len(metrics)))
+    human_ranked = 0
+    for by_human, by_metric in _differences(human, metrics):
+        human_signs = np.sign(by_human)
+        signs = np.where(np.abs(by_metric) <= epsilon, 0.0, np.sign(by_metric))
+        agreed += np.count_nonzero(signs == human_signs, axis=1)
+        balance += signs @ human_signs
+        ranked += np.count_nonzero(signs, axis=1)
+        human_ranked += int(np.count_nonzero(human_signs))
+    return OrderCounts(agreed, balance, ranked, human_ranked, len(human) * (len(human) - 1) // 2)
+
+
+def kendall_like(
+    human: FloatArray, metrics: FloatArray, threshold: float = 0.0
+) -> tuple[FloatArray, int]:
+    """KendallLike of people's scores [n] and a metric's [b, n], nan without pairs; and how many pairs count.
+
+    >>> kendall_like(np.array([1.0, 2, 2]), np.array([[5.0, 6, 7]]))
+    (array([0.33333333]), 3)
+    """
+    concordant = np.zeros(len(metrics))
+    total = 0
+    for by_human, by_metric in _differences(human, metrics):
+        apart = np.abs(by_human) >= threshold
+        concordant += np.count_nonzero(by_metric[:, apart] * by_human[apart] > 0, axis=1)
+        total += int(np.count_nonzero(apart))
+    undefined = np.full(len(metrics), np.nan)
+    return (2 * concordant - total) / total if total else undefined, total
+
+
+def _differences(human: FloatArray, metrics: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Differences of all pairs i < j of a row, [pairs] and [b, pairs], some i at a time."""
+    n = len(human)
+    step = max(1, BLOCK_CELLS // max(1, n * len(metrics)))
+    for start in range(0, n, step):
+        stop = min(start + step, n)
+        # pairs (i, j) of the block with j > i
+        i, j = np.triu_indices(stop - start, 1, n - start)
+        i, j = start + i, start + j
+        yield human[i] - human[j], metrics[:, i] - metrics[:, j]
+
+
+def _pearsons(human: FloatArray, metrics: FloatArray) -> FloatArray:
+    """Pearson's correlation."""
+    undefined = np.full(len(metrics), np.nan)
+    if np.ptp(human) == 0:
+        return undefined
+    x = human - human.mean()
+    y = metrics - metrics.mean(axis=1, keepdims=True)
+    norms = np.linalg.norm(x) * np.linalg.norm(y, axis=1)
+    varies = np.ptp(metrics, axis=1) > 0
+    return np.asarray(np.divide(y @ x, norms, out=undefined, where=varies))
+
+
+def _tau_c_denominators(human: FloatArray, metrics: FloatArray) -> FloatArray:
+    """n^2 (m - 1) / 2m, with m the smaller number of distinct values; 0 where nothing varies."""
+    ascending = np.sort(metrics, axis=1)
+    num_distinct = 1 + np.count_nonzero(np.diff(ascending, axis=1), axis=1)
+    m = np.minimum(num_distinct, len(np.unique(human)))
+    return np.asarray(len(human) ** 2 * (m - 1) / (2 * m))
 
 
 def _calibrated(coefficient: Coefficient, rows: Sequence[Row]) -> Averaged:
@@ -170,7 +258,6 @@ def _pooled_differences(
             where="pearson_pairwise_differences",
             fix="It takes pairs of systems on a segment: averaging item",
         )
-    check_tables(human, metric)
     products = human_squares = metric_squares = 0.0
     for a in range(len(human) - 1):
         by_human = human[a] - human[a + 1 :]  # [systems after a, N]
@@ -183,11 +270,6 @@ def _pooled_differences(
     if not (human_squares and metric_squares):
         return Averaged(0.0, 1) if coefficient.nan_as_zero else Averaged(None, 0)
     return Averaged(products / float(np.sqrt(human_squares) * np.sqrt(metric_squares)), 1)
-
-
-Averaging = Literal["none", "sys", "item"]
-AVERAGINGS = ("none", "sys", "item")
-Row = tuple[FloatArray, FloatArray]  # people's scores [n], the metric's [n]
 
 
 def row_cells(human: FloatArray, averaging: Averaging) -> list[IntArray]:
@@ -229,155 +311,3 @@ def check_tables(human: FloatArray, *metrics: FloatArray) -> None:
                 where="agreement",
                 fix="Score every text, or leave the system out",
             )
-
-
-_BLOCK_CELLS = 1 << 20  # pairs of a row at once
-
-
-class OrderCounts(NamedTuple):
-    """Pairs of one row."""
-
-    concordant: int
-    discordant: int
-    human_ties: int  # tied by people only
-    metric_ties: int  # tied by the metric only
-    both_ties: int
-
-    @property
-    def pairs(self) -> int:
-        """All of them."""
-        return sum(self)
-
-    @property
-    def agreed(self) -> int:
-        """Those that both order alike, ties included."""
-        return self.concordant + self.both_ties
-
-    def acc23(self) -> float:
-        """The share of pairs that both order alike; nan without pairs."""
-        return self.agreed / self.pairs if self.pairs else float("nan")
-
-    def tau23(self) -> float:
-        """2 acc23 - 1; nan without pairs."""
-        return (2 * self.agreed - self.pairs) / self.pairs if self.pairs else float("nan")
-
-
-def pair_counts(human: FloatArray, metric: FloatArray, epsilon: float = 0.0) -> OrderCounts:
-    """The counts of a row, both [n].
-
-    >>> pair_counts(np.array([1.0, 2, 2]), np.array([5.0, 5, 7]))
-    OrderCounts(concordant=1, discordant=0, human_ties=1, metric_ties=1, both_ties=0)
-    """
-    counts = np.zeros(5, np.int64)
-    for by_human, by_metric in _differences(human, metric):
-        human_tied = by_human == 0
-        metric_tied = np.abs(by_metric) <= epsilon
-        both_ordered = ~human_tied & ~metric_tied
-        alike = both_ordered & ((by_human > 0) == (by_metric > 0))
-        num_alike = np.count_nonzero(alike)
-        counts += (
-            num_alike,
-            np.count_nonzero(both_ordered) - num_alike,
-            np.count_nonzero(human_tied & ~metric_tied),
-            np.count_nonzero(~human_tied & metric_tied),
-            np.count_nonzero(human_tied & metric_tied),
-        )
-    return OrderCounts(*counts.tolist())
-
-
-def kendall_like(
-    human: FloatArray, metric: FloatArray, threshold: float = 0.0
-) -> tuple[float, int]:
-    """KendallLike of a row, both [n], nan without pairs; and how many pairs count.
-
-    >>> kendall_like(np.array([1.0, 2, 2]), np.array([5.0, 6, 7]))
-    (0.3333333333333333, 3)
-    """
-    concordant = total = 0
-    for by_human, by_metric in _differences(human, metric):
-        apart = np.abs(by_human) >= threshold
-        concordant += int(np.count_nonzero(apart & (by_human * by_metric > 0)))
-        total += int(np.count_nonzero(apart))
-    return ((2 * concordant - total) / total if total else float("nan")), total
-
-
-def _differences(human: FloatArray, metric: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Differences of all pairs i < j of a row, some i at a time."""
-    n = len(human)
-    step = max(1, _BLOCK_CELLS // max(1, n))
-    for start in range(0, n, step):
-        stop = min(start + step, n)
-        # pairs (i, j) of the block with j > i
-        i, j = np.triu_indices(stop - start, 1, n - start)
-        yield human[start + i] - human[start + j], metric[start + i] - metric[start + j]
-
-
-_MAX_PAIRS = 1 << 14  # of a row; longer ones are taken one by one
-
-
-def row_values(coefficient: Coefficient, human: FloatArray, metrics: FloatArray) -> FloatArray:
-    """The coefficient of people's scores [n] with each row of metrics [b, n], [b]."""
-    name, n = coefficient.statistic, len(human)
-    if name == "pearson":
-        return _pearsons(human, metrics)
-    if name == "spearman":
-        ranks = scipy_stats().rankdata
-        return _pearsons(ranks(human), ranks(metrics, axis=1))
-    if n * (n - 1) // 2 > _MAX_PAIRS:
-        values = [row_value(coefficient, (human, metric))[0] for metric in metrics]
-        return np.array(values)
-    return _of_pairs(coefficient, human, metrics)
-
-
-def _pearsons(human: FloatArray, metrics: FloatArray) -> FloatArray:
-    """Pearson's correlation."""
-    undefined = np.full(len(metrics), np.nan)
-    if np.ptp(human) == 0:
-        return undefined
-    x = human - human.mean()
-    y = metrics - metrics.mean(axis=1, keepdims=True)
-    norms = np.linalg.norm(x) * np.linalg.norm(y, axis=1)
-    varies = np.ptp(metrics, axis=1) > 0
-    return np.asarray(np.divide(y @ x, norms, out=undefined, where=varies))
-
-
-def _of_pairs(coefficient: Coefficient, human: FloatArray, metrics: FloatArray) -> FloatArray:
-    """The coefficient from counts of pairs."""
-    a, b = np.triu_indices(len(human), 1)
-    by_human = human[a] - human[b]  # [pairs]
-    by_metric = metrics[:, a] - metrics[:, b]  # [b, pairs]
-    if coefficient.statistic == "kendall_like":
-        return _kendall_likes(coefficient.threshold, by_human, by_metric)
-    human_signs = np.sign(by_human)
-    is_tied = np.abs(by_metric) <= coefficient.epsilon
-    metric_signs = np.where(is_tied, 0, np.sign(by_metric))
-    if coefficient.statistic in ("accuracy", "acc23", "tau23"):
-        accuracy = (metric_signs == human_signs).mean(axis=1)
-        return np.asarray(2 * accuracy - 1 if coefficient.statistic == "tau23" else accuracy)
-    balance = metric_signs @ human_signs  # concordant less discordant
-    if coefficient.statistic == "kendall_b":
-        denominators = np.sqrt(
-            np.count_nonzero(metric_signs, axis=1) * float(np.count_nonzero(human_signs))
-        )
-    else:
-        denominators = _tau_c_denominators(human, metrics)
-    undefined = np.full(len(metrics), np.nan)
-    return np.asarray(np.divide(balance, denominators, out=undefined, where=denominators > 0))
-
-
-def _kendall_likes(threshold: float, by_human: FloatArray, by_metric: FloatArray) -> FloatArray:
-    """KendallLike of differences [pairs] and [b, pairs]."""
-    apart = np.abs(by_human) >= threshold
-    total = np.count_nonzero(apart)
-    if not total:
-        return np.full(len(by_metric), np.nan)
-    concordant = np.count_nonzero(by_metric[:, apart] * by_human[apart] > 0, axis=1)
-    return np.asarray((2 * concordant - total) / total)
-
-
-def _tau_c_denominators(human: FloatArray, metrics: FloatArray) -> FloatArray:
-    """n^2 (m - 1) / 2m, with m the smaller number of distinct values; 0 where nothing varies."""
-    ascending = np.sort(metrics, axis=1)
-    num_distinct = 1 + np.count_nonzero(np.diff(ascending, axis=1), axis=1)
-    m = np.minimum(num_distinct, len(np.unique(human)))
-    return np.asarray(len(human) ** 2 * (m - 1) / (2 * m))

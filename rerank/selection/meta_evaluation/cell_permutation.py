@@ -7,11 +7,10 @@ is the scores of systems, S of them, so that all 2^S assignments can be enumerat
 `perm_both`, which compare shows by default, exchanges segments under the mean of a system, two-sided.
 Differences within 1e-9 of the observed one count as large as it. A metric that does not vary has no test.
 
-Whether one metric's calibrated accuracy is better than another's, by exchanging pairs (Deutsch et al. 2023).
-
-Epsilon of each metric is calibrated once, on all its scores. A draw exchanges the two metrics' differences of each pair
-with probability 1/2; as the epsilons stay, what changes places is whether the pair is right. With k_g pairs of group g
-that only one of the two gets right, each weighing w_g, the difference of a draw is
+Calibrated accuracy is tested by exchanging pairs (Deutsch et al. 2023). Epsilon of each metric is calibrated once, on
+all its scores. A draw exchanges the two metrics' differences of each pair with probability 1/2; as the epsilons stay,
+what changes places is whether the pair is right. With k_g pairs of group g that only one of the two gets right, each
+weighing w_g, the difference of a draw is
     sum_g w_g (2 B_g - k_g),   B_g ~ Binomial(k_g, 1/2),
 which is drawn as such. One-sided: p is the share of draws at least as large as the observed difference.
 """
@@ -30,7 +29,7 @@ from ..statistics import PairDifferences, assignments
 from .averaged_correlations import (
     CALIBRATED,
     Coefficient,
-    averaged,
+    averages,
     check_tables,
     row_cells,
     row_values,
@@ -90,12 +89,8 @@ def permutation_test(
     """
     check_tables(human, first, second)
     is_scored = ~np.isnan(human)
-    if coefficient.statistic in CALIBRATED:
-        x, y = _standardised(first)[is_scored], _standardised(second)[is_scored]
-    else:
-        x, y = _standardised(first[is_scored]), _standardised(second[is_scored])
-    measure = measure_of(coefficient, human)
-    return _tested(x, y, measure, drawn or DrawSettings())
+    x, y = _standardised(first[is_scored]), _standardised(second[is_scored])
+    return _tested(x, y, measure_of(coefficient, human), drawn or DrawSettings())
 
 
 def soft_accuracy_test(
@@ -143,7 +138,7 @@ def joint_accuracy_test(
         total = np.zeros(len(cells))
         for row, weight in zip(rows, weights, strict=True):
             if weight:
-                total += weight * row_values(coefficient, judged[row], cells[:, row])
+                total += weight * row_values(coefficient, judged[row], cells[:, row])[0]
         return total / max(1, sum(weights))
 
     standardised = [_standardised(np.concatenate(scores)) for scores in (x, y)]
@@ -160,52 +155,10 @@ def _standardised(scores: FloatArray) -> FloatArray:
 def measure_of(coefficient: Coefficient, human: FloatArray) -> Measure:
     """The averaged coefficient of many scores [b, cells] of the texts that people scored, in the order of the table."""
     is_scored = ~np.isnan(human.ravel())
-    if coefficient.statistic in (*CALIBRATED, "pearson_pairwise_differences"):
-        return lambda cells: _one_by_one(coefficient, human, is_scored, cells)
     place = np.cumsum(is_scored) - 1  # of a cell of the table among those scored
     rows = [place[row] for row in row_cells(human, coefficient.averaging)]
     people = human.ravel()[is_scored]
-    return lambda cells: _averages(coefficient, people, rows, cells)
-
-
-def _one_by_one(
-    coefficient: Coefficient, human: FloatArray, is_scored: IntArray, cells: FloatArray
-) -> FloatArray:
-    """The plain way: a table for every draw."""
-    values = []
-    for row in cells:
-        table = np.full(human.size, np.nan)
-        table[is_scored] = row
-        values.append(averaged(coefficient, human, table.reshape(human.shape)).value)
-    return np.array([np.nan if value is None else value for value in values])
-
-
-def _averages(
-    coefficient: Coefficient, people: FloatArray, rows: Sequence[IntArray], cells: FloatArray
-) -> FloatArray:
-    """Means over rows, nan where none has a value."""
-    totals = np.zeros(len(cells))
-    weights = np.zeros(len(cells))
-    for row in rows:
-        values = row_values(coefficient, people[row], cells[:, row])
-        weight = _weight(coefficient, people[row])
-        is_defined = ~np.isnan(values)
-        totals += np.where(is_defined, weight * values, 0.0)
-        weights += weight if coefficient.nan_as_zero else weight * is_defined
-    undefined = np.full(len(cells), np.nan)
-    return np.asarray(np.divide(totals, weights, out=undefined, where=weights > 0))
-
-
-def _weight(coefficient: Coefficient, human: FloatArray) -> int:
-    """The weight of a row, as `averaged_correlations.averaged` has it."""
-    is_kendall_like = coefficient.statistic == "kendall_like"
-    is_micro = is_kendall_like if coefficient.micro is None else coefficient.micro
-    if not is_micro:
-        return 1
-    if not is_kendall_like:
-        return len(human)
-    a, b = np.triu_indices(len(human), 1)
-    return int(np.count_nonzero(np.abs(human[a] - human[b]) >= coefficient.threshold))
+    return lambda cells: averages(coefficient, people, rows, cells)[0]
 
 
 def _tested(
@@ -262,18 +215,6 @@ def share_as_large(differences: FloatArray, observed: float) -> float:
     return float(np.mean(differences >= observed - TIE))
 
 
-def pair_permutation_test(
-    human: FloatArray,
-    first: FloatArray,
-    second: FloatArray,
-    coefficient: Coefficient,
-    drawn: DrawSettings | None = None,
-) -> Permutation | None:
-    """The test for scores [S, N] by tau_opt or acc_opt; None without pairs; errors as `averaged`."""
-    metrics = {"first": first, "second": second}
-    return _CalibratedTests(human, metrics, coefficient, drawn or DrawSettings())("first", "second")
-
-
 Test = Callable[[str, str], Permutation | None]  # of two metrics by name, the better one first
 
 
@@ -285,7 +226,7 @@ def paired_tests(
 ) -> Test:
     """The test of any two of many metrics [S, N], which share what does not depend on the other metric of a pair.
 
-    The same as `pair_permutation_test` and, to rounding, `permutation_test`; errors as there.
+    Calibrated accuracy is tested by pairs, other coefficients as by `permutation_test`, to rounding; errors as there.
     """
     if coefficient.statistic in CALIBRATED:
         return _CalibratedTests(human, metrics, coefficient, drawn)
@@ -297,7 +238,7 @@ def paired_tests(
 
 
 class _CalibratedTests:
-    """`pair_permutation_test` of any two metrics; each is calibrated once."""
+    """The tests of any two metrics by pairs; each metric is calibrated once."""
 
     def __init__(
         self,

@@ -64,9 +64,11 @@ KINDS = {
 }  # what is trained
 # of commands, where their modules have other names
 MODULES = {
-    "diff": "report",
+    **dict.fromkeys(("diff", "explain"), "report"),
+    **dict.fromkeys(("metrics", "docs", "demo"), "guide"),
+    **dict.fromkeys(("testset", "accuracy", "pass-at"), "evaluations"),
     **dict.fromkeys(("train rst", "train roles", "train sescore2"), "train.train_metrics"),
-    **dict.fromkeys(("train combination", "train prior"), "train.train_weights"),
+    **dict.fromkeys(("train combination", "train prior"), "train.train_metrics"),
 }
 RESUMABLE = (("decode",), ("rerank",), ("generate",), ("logprobs",), ("train", "sescore2"))
 # a disk, a network or memory; what else a system call refuses has to do with what the command line names
@@ -196,7 +198,7 @@ def _run(arguments: list[str]) -> int:
         command: Any = import_module(f".commands.{module}", __package__)
     # this command's limits, caches and quiet end with it
     with use_limits(), close_all_at_end(), own_quiet():
-        return int(getattr(command, attribute, command).run(rest))
+        return int(getattr(command, attribute).run(rest))
 
 
 def _overview(arguments: list[str], names: Mapping[str, str], is_training: bool) -> int:

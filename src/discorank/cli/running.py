@@ -68,7 +68,7 @@ def run_decider(
     try:
         with (
             input.opened() as lists,
-            Progress("lists", lists.fraction, watched=watch) as progress,
+            Progress("lists", lists.fraction, watch) as progress,
         ):
             if isinstance(engine, LocalEngine):
                 engine.meter.on_count = progress.refresh

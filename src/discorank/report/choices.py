@@ -16,6 +16,7 @@ from typing import Annotated, Any, NamedTuple
 
 from ..metrics.errors import InputError
 from ..metrics.registry import as_typed
+from ..metrics.representations import FloatArray
 from ..metrics.spec.checked_settings import Field
 from ..metrics.spec.checked_values import from_json
 from ..metrics.storage.line_source import LineSource
@@ -31,7 +32,11 @@ from ..rerank.runs.run_file import (
     read_run_file,
     recorded_run,
 )
-from ..rerank.selection.kept_comparison import KeptComparison, KeptDocument, KeptScores, checked
+from ..rerank.selection.comparison import SystemComparison
+from ..rerank.selection.saved_comparison import checked
+from ..rerank.selection.significance import Verdicts
+from ..rerank.selection.statistics import clean
+from ..rerank.selection.system_scores import DocumentOutputs
 from ..rerank.shrinkage import load_means
 from ..rerank.votes.answer_shares import NO_AGREEMENT
 from ..tables import Column, Table, decimals, number, whole, words
@@ -55,7 +60,7 @@ def rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.4g}")
 
 
-def documents(comparison: KeptComparison, shown: Sequence[str], score: str) -> dict[str, Any]:
+def documents(comparison: SystemComparison, shown: Sequence[str], score: str) -> dict[str, Any]:
     """The data of the document browser, every text once.
 
     Args:
@@ -63,43 +68,50 @@ def documents(comparison: KeptComparison, shown: Sequence[str], score: str) -> d
         shown: the systems shown at first.
         score: the metric shown at first.
     """
-    judged = [human.scores for human in comparison.human]
     references = dict.fromkeys(
         name for document in comparison.documents for name in document.references
     )
     return {
         "systems": comparison.systems,
         "metrics": [_name_and_direction(scores) for scores in comparison.metrics],
-        "human": [_name_and_direction(scores) for scores in judged],
+        "human": [_name_and_direction(human.scores) for human in comparison.human],
         "references": list(references),
         "raters": _raters(comparison),
         "shown": list(shown),
         "score": score,
-        "documents": [_document(document, comparison) for document in comparison.documents],
+        "documents": list(_documents(comparison)),
     }
 
 
-def _name_and_direction(scores: KeptScores) -> dict[str, Any]:
+def _name_and_direction(scores: Verdicts) -> dict[str, Any]:
     return {"name": scores.name, "higher": scores.higher_is_better}
 
 
-def _document(document: KeptDocument, comparison: KeptComparison) -> dict[str, Any]:
-    """The texts of a document, and their scores in the order of the metrics and of the systems."""
-    metrics = [metric.name for metric in comparison.metrics]
+def _documents(comparison: SystemComparison) -> Iterator[dict[str, Any]]:
+    """The texts of every document, and their scores in the order of the metrics and of the systems."""
+    scores, systems = comparison.scores, comparison.systems
     dimensions = [human.scores.name for human in comparison.human]
-    return {
-        "id": document.id,
-        "source": document.source,
-        "references": document.references,
-        "systems": [document.systems[name] for name in comparison.systems],
-        "scores": [_all_rounded(document.scores[name]) for name in metrics],
-        "segments": [_segment_scores(document, name) for name in metrics],
-        "human": [_human_scores(document, name, comparison.systems) for name in dimensions],
-        "marks": [_marks(document, system) for system in comparison.systems],
-    }
+    num_metrics = len(comparison.metrics)
+    # of every metric, scores [systems, segments] of each document
+    segments = [list(scores.by_document(m)) for m in range(num_metrics)]
+    for d, document in enumerate(comparison.documents):
+        human = [document.human.get(name, {}) for name in dimensions]
+        yield {
+            "id": document.id,
+            "source": document.source,
+            "references": document.references,
+            "systems": [document.systems[name] for name in systems],
+            "scores": [_all_rounded(scores.documents[m, :, d]) for m in range(num_metrics)],
+            "segments": [
+                [_all_rounded(row) for row in segments[m][d]] if scores.has_segments(m) else None
+                for m in range(num_metrics)
+            ],
+            "human": [[by_system.get(system) for system in systems] for by_system in human],
+            "marks": [_marks(document, system) for system in systems],
+        }
 
 
-def _raters(comparison: KeptComparison) -> list[str]:
+def _raters(comparison: SystemComparison) -> list[str]:
     """The annotators who marked spans, by name."""
     names = set()
     for document in comparison.documents:
@@ -109,7 +121,7 @@ def _raters(comparison: KeptComparison) -> list[str]:
     return sorted(names)
 
 
-def _marks(document: KeptDocument, system: str) -> list[list[list[Any]]] | None:
+def _marks(document: DocumentOutputs, system: str) -> list[list[list[Any]]] | None:
     """The spans that annotators marked in a system's segments: for each its annotators, with their spans.
 
     None where nobody marked spans; a span is start, end, severity and category, places null where text is missing.
@@ -128,20 +140,8 @@ def _marks(document: KeptDocument, system: str) -> list[list[list[Any]]] | None:
     return marks if any(marks) else None
 
 
-def _segment_scores(document: KeptDocument, metric: str) -> list[list[float | None]] | None:
-    """The scores of every system's segments, None for a metric of whole documents."""
-    rows = document.segments.get(metric)
-    return None if rows is None else [_all_rounded(row) for row in rows]
-
-
-def _all_rounded(values: Sequence[float | None]) -> list[float | None]:
-    return [rounded(value) for value in values]
-
-
-def _human_scores(document: KeptDocument, dimension: str, systems: Sequence[str]) -> list[Any]:
-    """People's scores of every system, None where there are none."""
-    by_system = document.human.get(dimension, {})
-    return [by_system.get(system) for system in systems]
+def _all_rounded(values: FloatArray) -> list[float | None]:
+    return [rounded(clean(value)) for value in values]
 
 
 SEVERITIES = ("minor", "major", "critical")

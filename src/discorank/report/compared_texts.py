@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from html import escape
 from os import PathLike, fspath
 from pathlib import Path
@@ -24,8 +24,8 @@ from ..metrics.registry import MetricLike, load_metric
 from ..metrics.storage.bundled_files import bundled
 from ..metrics.text.library_values import plain_value
 from ..printable import printable
-from ..rerank.selection.comparison import compare_systems, fitted_to_references
-from ..rerank.selection.kept_comparison import KeptComparison, kept, save
+from ..rerank.selection.comparison import SystemComparison, compare_systems, fitted_to_references
+from ..rerank.selection.saved_comparison import save
 from ..rerank.selection.significance import Correction, unit_of
 from ..rerank.selection.statistics import DRAWS
 from ..rerank.selection.system_scores import DocumentOutputs
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-def answer_lines(comparison: KeptComparison) -> Iterator[str]:
+def answer_lines(comparison: SystemComparison) -> Iterator[str]:
     """The headline, what supports it, what to be careful with, the table, the signatures."""
     said = summary(comparison)
     yield _wrapped(said.headline)
@@ -53,7 +53,7 @@ def answer_lines(comparison: KeptComparison) -> Iterator[str]:
     yield from _computed(comparison)
 
 
-def _computed(comparison: KeptComparison) -> Iterator[str]:
+def _computed(comparison: SystemComparison) -> Iterator[str]:
     """The signatures of the metrics, how tests were made, and where more is told."""
     names = short_names([metric.name for metric in comparison.metrics])
     num_references = len(comparison.documents[0].references)
@@ -87,7 +87,7 @@ class ComparedSystems:
         kept: texts, scores and tests.
     """
 
-    kept: KeptComparison
+    kept: SystemComparison
 
     def __repr__(self) -> str:
         return "\n".join(answer_lines(self.kept))
@@ -128,7 +128,7 @@ class ComparedSystems:
         return pandas.DataFrame(self._rows())
 
     def save(self, folder: str | Path) -> None:
-        """Writes the folder of which ``discorank report`` makes a page; errors as `kept_comparison.save`."""
+        """Writes the folder of which ``discorank report`` makes a page; errors as `saved_comparison.save`."""
         save(self.kept, folder)
 
     def _rows(self) -> list[dict[str, Any]]:
@@ -190,17 +190,16 @@ def compare(
         [fitted_to_references(metric, outputs) for metric in loaded],
         outputs,
         human_dimensions(outputs, keys),
+        input=input_name,
         draws=draws,
         seed=seed,
         level=level,
         unit=taken,
         correction=correction,
     )
-    settings: dict[str, Any] = {"input": input_name, "level": level, "draws": draws}
-    settings |= {"seed": seed, "correction": correction, "unit": taken}
     if ids_unknown:
-        settings["ids_unknown"] = True
-    return ComparedSystems(kept(comparison, settings))
+        comparison = replace(comparison, settings={**comparison.settings, "ids_unknown": True})
+    return ComparedSystems(comparison)
 
 
 def _of_texts(

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..metrics.registry import as_typed
-from ..rerank.selection.kept_comparison import KeptComparison, KeptHuman, KeptScores
+from ..rerank.selection.comparison import MetaEvaluation, SystemComparison
+from ..rerank.selection.significance import Verdicts
 from ..tables import (
     CORRECTED,
     Column,
@@ -51,7 +52,7 @@ TESTS = {
 }
 
 
-def comparison_tables(comparison: KeptComparison) -> list[Table]:
+def comparison_tables(comparison: SystemComparison) -> list[Table]:
     """All of a comparison, in the order in which they are printed."""
     level = comparison.level
     correction = CORRECTED[comparison.settings.get("correction", "none")]
@@ -71,10 +72,10 @@ def comparison_tables(comparison: KeptComparison) -> list[Table]:
         if len(scores.systems) > 1:
             tables.append(pairs_table(scores, level))
     units = [{"metric": m.name, "unit": m.unit, "number": m.units} for m in comparison.metrics]
-    return [*tables, Table("", (), units, "units", ("metric",))]
+    return [*tables, Table("", (), units, "units", ("metric",)), *people_tables(comparison)]
 
 
-def score_rows(scores: KeptScores, level: float) -> list[dict[str, Any]]:
+def score_rows(scores: Verdicts, level: float) -> list[dict[str, Any]]:
     """Every system with its score, interval and ranks; None for what cannot be tested."""
     rows = []
     for s, system in enumerate(scores.systems):
@@ -85,12 +86,13 @@ def score_rows(scores: KeptScores, level: float) -> list[dict[str, Any]]:
             row |= {"low": scores.low[s], "high": scores.high[s], "cluster": scores.clusters[s]}
             row["best_rank"], row["worst_rank"] = scores.ranks(s, level)
         if scores.judged is not None:
-            row |= {"judged": scores.judged[s], "common": scores.common(scores.order[0], s)}
+            pair = scores.pair(scores.order[0], s)
+            row |= {"judged": scores.judged[s], "common": None if pair is None else pair.common}
         rows.append(row)
     return rows
 
 
-def scores_table(scores: KeptScores, level: float, key: str, correction: str = "") -> Table:
+def scores_table(scores: Verdicts, level: float, key: str, correction: str = "") -> Table:
     """Every system under one metric, or under people's scores (`key` "human"), best first."""
     name = as_typed(scores.name) if key == "metric" else scores.name
     rows = score_rows(scores, level)
@@ -130,14 +132,14 @@ def rank_range(best: int | None, worst: int | None) -> str:
     return str(best) if best == worst else f"{best}-{worst}"
 
 
-def ordered(comparison: KeptComparison) -> list[str]:
+def ordered(comparison: SystemComparison) -> list[str]:
     """The systems, best first by what orders them, those without a score last."""
     first = lead(comparison)
     judged = [first.systems[s] for s in first.order]
     return judged + [name for name in comparison.systems if name not in judged]
 
 
-def ranking_tables(comparison: KeptComparison, width: int = WIDTH) -> list[Table]:
+def ranking_tables(comparison: SystemComparison, width: int = WIDTH) -> list[Table]:
     """The systems in the order of people's scores, or of the first metric, in tables of at most `width` columns.
 
     All of them name the systems; the first has the scores that order them.
@@ -157,7 +159,7 @@ def ranking_tables(comparison: KeptComparison, width: int = WIDTH) -> list[Table
 
 
 def _ranking_columns(
-    scores: KeptScores, place: str, names: Mapping[str, str], level: float, leads: bool
+    scores: Verdicts, place: str, names: Mapping[str, str], level: float, leads: bool
 ) -> list[Column]:
     """Score and ranks, of what leads also the interval and how many systems each beats; score alone if untested."""
     arrow = "" if scores.higher_is_better else " ↓"
@@ -183,7 +185,7 @@ def _ranking_columns(
     return [score, interval, rank, beats, judged, common]
 
 
-def baseline_tables(comparison: KeptComparison, width: int = WIDTH) -> list[Table]:
+def baseline_tables(comparison: SystemComparison, width: int = WIDTH) -> list[Table]:
     """The systems' scores minus those of the baseline, in tables of at most `width` columns; none without baseline."""
     baseline = comparison.settings.get("baseline")
     if baseline not in comparison.systems:
@@ -207,7 +209,7 @@ def baseline_tables(comparison: KeptComparison, width: int = WIDTH) -> list[Tabl
     return packed(words("system", "system"), groups, rows, width, f"Differences from {baseline}")
 
 
-def _difference(scores: KeptScores, system: str, baseline: str, place: str) -> dict[str, Any]:
+def _difference(scores: Verdicts, system: str, baseline: str, place: str) -> dict[str, Any]:
     """Difference, interval and p of one system; None without a score."""
     values: Sequence[float | None] = (None, None, None, None)
     for pair in scores.pairs:
@@ -255,7 +257,7 @@ def _width(columns: Sequence[Column], rows: Sequence[Row]) -> int:
     return sum(widths) + 2 * (len(columns) - 1)
 
 
-def pair_rows(scores: KeptScores) -> list[dict[str, Any]]:
+def pair_rows(scores: Verdicts) -> list[dict[str, Any]]:
     """The test of every pair of systems, to be written."""
     rows = []
     for pair in scores.pairs:
@@ -275,7 +277,7 @@ def pair_rows(scores: KeptScores) -> list[dict[str, Any]]:
     return rows
 
 
-def pairs_table(scores: KeptScores, level: float) -> Table:
+def pairs_table(scores: Verdicts, level: float) -> Table:
     """p of every pair, the row against the column, best first."""
     rows = []
     for a in scores.order:
@@ -285,7 +287,7 @@ def pairs_table(scores: KeptScores, level: float) -> Table:
     return text_table(title, ["", *(scores.systems[b] for b in scores.order)], rows)
 
 
-def _pair_cell(scores: KeptScores, a: int, b: int, level: float) -> str:
+def _pair_cell(scores: Verdicts, a: int, b: int, level: float) -> str:
     """p, with the sign of a significant difference; empty on the diagonal."""
     if a == b:
         return ""
@@ -296,14 +298,14 @@ def _pair_cell(scores: KeptScores, a: int, b: int, level: float) -> str:
     return f"{p:.3f}"
 
 
-def agreement_tables(human: KeptHuman) -> list[Table]:
+def agreement_tables(human: MetaEvaluation) -> list[Table]:
     """Every metric against people: whole systems, segments or documents, and whether two metrics differ in it."""
     name = human.scores.name
     by_system, by_segment = [], []
     for one in human.agreement:
         key = {"metric": one.metric, "human": name}
-        by_system.append({**key, "by": "system", **one.systems})
-        by_segment.append({**key, "by": one.unit, **one.segments})
+        by_system.append({**key, "by": "system", **vars(one.systems)})
+        by_segment.append({**key, "by": one.unit, **vars(one.segments)})
     num_systems = len(human.scores.systems)
     about = f"Metrics against {name}"
     tables = [
@@ -335,7 +337,52 @@ def agreement_table(title: str, rows: Sequence[Row], means: bool = False) -> Tab
     return Table(title, columns, rows, "means" if means else "meta", ("metric", "human", "by"))
 
 
-def _every_scores(comparison: KeptComparison) -> list[KeptScores]:
+def people_tables(comparison: SystemComparison) -> list[Table]:
+    """Annotators of every dimension of human scores, their agreement, and the errors that they and metrics mark."""
+    names = short_names([metric.name for metric in comparison.metrics])
+    heads = {"pearson": "Pearson", "tau": "tau-b in segments", "span_f1": "span F1"}
+    raters = [
+        words("annotator", "rater"),
+        whole("ratings", "ratings"),
+        whole("systems", "systems"),
+        *numbers({"mean": "mean", "deviation": "spread"}),
+        Column("error-free", ("error_free",), _share),
+        *numbers({"seconds": "seconds"}),
+    ]
+    pairs = [words("annotator", "a"), words("other", "b"), whole("texts", "texts"), *numbers(heads)]
+    spans = [
+        Column("marked by", ("metric",), lambda name: str(names.get(name, name)), is_words=True),
+        whole("ratings", "ratings"),
+        *numbers({"precision": "precision", "recall": "recall", "f1": "character F1"}),
+        *numbers({"free_precision": "error-free precision", "free_recall": "recall"}),
+        *numbers({"free_f1": "error-free F1"}),
+    ]
+    people, both = comparison.people, "agreement of annotators on the texts that both rated"
+    kinds: list[tuple[str, list[Column], Sequence[Any], str, tuple[str, ...]]] = [
+        ("annotators", raters, people.raters, "raters", ("rater",)),
+        (both, pairs, people.agreement, "rater_agreement", ("a", "b")),
+        (
+            "errors marked, against those of every annotator",
+            spans,
+            people.spans,
+            "spans",
+            ("metric",),
+        ),
+    ]
+    tables: list[Table] = []
+    for dimension in (human.scores.name for human in comparison.human):
+        for title, columns, figures, name, keys in kinds:
+            if rows := [vars(one) for one in figures if one.human == dimension]:
+                named = f"{dimension}: {title}"
+                tables.append(Table(named, columns, rows, name, ("human", *keys)))
+    return tables
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def _every_scores(comparison: SystemComparison) -> list[Verdicts]:
     """People's scores, then those of the metrics."""
     return [*(human.scores for human in comparison.human), *comparison.metrics]
 
@@ -344,5 +391,5 @@ def _percent(level: float) -> str:
     return f"{100 * (1 - level):g} %"
 
 
-def _arrow(scores: KeptScores) -> str:
+def _arrow(scores: Verdicts) -> str:
     return "↑" if scores.higher_is_better else "↓"

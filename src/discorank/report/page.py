@@ -6,15 +6,16 @@ Texts from outside reach the page in two ways only: escaped by the templates, or
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, NamedTuple
 
 from ..metrics.registry import as_typed
-from ..rerank.selection.kept_comparison import KeptComparison, KeptHuman, KeptScores
-from ..tables import Table, text_table
+from ..rerank.selection.comparison import MetaEvaluation, SystemComparison
+from ..rerank.selection.significance import Verdicts
+from ..tables import Table
 from . import plots
 from .choices import (
     ChosenRun,
@@ -32,11 +33,12 @@ from .comparison_tables import (
     agreement_tables,
     baseline_tables,
     pairs_table,
+    people_tables,
     ranking_tables,
     scores_table,
 )
 from .differences import Differences
-from .plots import heat_map, template_package
+from .plots import Plot, template_package
 from .summary_text import believed, lead, plain, summary, with_noun
 
 SCRIPTS = ("words.js", "showing.js", "documents.js", "lists.js")
@@ -45,31 +47,23 @@ MAX_PAIRS = 40  # systems of whose pairs a table is shown; the heat map shows al
 
 
 class Figure(NamedTuple):
-    """A plot with what stands below it."""
+    """A plot with its caption."""
 
-    svg: Any
+    plot: Plot
     caption: str
 
 
-class MetricPart(NamedTuple):
-    """The view of one metric."""
-
-    name: str
-    is_open: bool
-    figures: list[Figure]
-    tables: list[Table]
-
-
-class HumanPart(NamedTuple):
-    """The view of one dimension of human scores."""
+class Section(NamedTuple):
+    """The view of a metric, or of a dimension of human scores."""
 
     name: str
     figures: list[Figure]
     tables: list[Table]
+    is_open: bool = False
 
 
 def rendered(
-    comparison: KeptComparison | None,
+    comparison: SystemComparison | None,
     chosen: ChosenRun | None,
     title: str,
     optimised: Sequence[str] = (),
@@ -101,7 +95,7 @@ def rendered(
             "path": chosen.path,
             "story": story(chosen),
             "warnings": cautions(chosen),
-            "figures": _chosen_figures(chosen, as_markup),
+            "figures": _chosen_figures(chosen),
             "systems": systems_table(chosen),
             "counts": counted(chosen),
             "settings": chosen.settings,
@@ -116,7 +110,7 @@ def rendered(
             "data": as_markup(as_island(as_data(chosen))),
         }
     policy = (
-        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
     template = environment.get_template("page.html")
@@ -168,29 +162,30 @@ def _hash(text: str) -> str:
 
 
 def _comparison_values(
-    comparison: KeptComparison, optimised: Sequence[str], as_markup: Any
+    comparison: SystemComparison, optimised: Sequence[str], as_markup: Any
 ) -> dict[str, Any]:
     """The view of a comparison for the templates."""
     judge = lead(comparison)
     trusted = believed(comparison.human[0]) if comparison.human else None
     first_metric = trusted.metric if trusted else comparison.metrics[0].name
     first_systems = [judge.systems[s] for s in judge.order[:2]]
-    metrics = []
-    for i, scores in enumerate(comparison.metrics):
-        is_open = scores.name == first_metric
-        metrics.append(_metric_part(comparison, scores, is_open, i, as_markup))
     return {
         "summary": summary(comparison, optimised),
-        "picture": _picture(comparison, judge, as_markup),
+        "picture": _score_figures(judge, comparison)[0],
         "ranking": ranking_tables(comparison, WIDEST),
         "differences": baseline_tables(comparison),
-        "metrics": metrics,
-        "human": [
-            _human_part(comparison, human, i, as_markup) for i, human in enumerate(comparison.human)
+        "metrics": [
+            _metric_section(comparison, m, scores.name == first_metric)
+            for m, scores in enumerate(comparison.metrics)
         ],
-        "people": [text_table(t.title, t.head, t.rows) for t in comparison.people],
+        "human": [_human_section(comparison, human) for human in comparison.human],
+        "people": people_tables(comparison),
         "has_marks": any(document.ratings for document in comparison.documents),
-        "counts": _counts(comparison),
+        "counts": {
+            "systems": len(comparison.systems),
+            "documents": len(comparison.documents),
+            "segments": sum(comparison.scores.sizes),
+        },
         "settings": comparison.settings,
         "versions": comparison.versions,
         "cuts": [(as_typed(scores.name), scores.cuts) for scores in comparison.metrics],
@@ -199,94 +194,65 @@ def _comparison_values(
     }
 
 
-def _picture(comparison: KeptComparison, judge: KeptScores, as_markup: Any) -> Figure:
-    """Scores beside the answer, which say which system comes first."""
-    svg, caption = next(_score_figures(judge, comparison.level, "answer"))
-    is_people = judge not in comparison.metrics
-    return Figure(as_markup(svg), f"People's scores. {caption}" if is_people else caption)
-
-
-def _counts(comparison: KeptComparison) -> dict[str, int]:
-    num_segments = 0
-    for document in comparison.documents:
-        any_system = next(iter(document.systems.values()))
-        num_segments += len(any_system)
-    return {
-        "systems": len(comparison.systems),
-        "documents": len(comparison.documents),
-        "segments": num_segments,
-    }
-
-
-def _metric_part(
-    comparison: KeptComparison, scores: KeptScores, is_open: bool, i: int, as_markup: Any
-) -> MetricPart:
-    """The figures of the comparison's metric `i`, and its table of pairs where that is not too large."""
-    name = f"metric{i}"
-    (bars, bars_caption), *others = _score_figures(scores, comparison.level, name)
-    unit, values = plots.unit_values(comparison, scores)
-    spread = plots.distributions(scores, values, unit, f"{name}-spread")
+def _metric_section(comparison: SystemComparison, m: int, is_open: bool) -> Section:
+    """The figures of metric `m`, and its table of pairs where that is not too large."""
+    scores = comparison.metrics[m]
+    bars, *others = _score_figures(scores, comparison)
+    unit, values = plots.unit_values(comparison.scores, m)
     spread_parts = "the middle half, the median, and the range of 90 %"
-    spread_caption = f"Scores of single {unit}s: {spread_parts}."
-    figures = [
-        Figure(as_markup(bars), bars_caption),
-        Figure(as_markup(spread), spread_caption),
-        *(Figure(as_markup(svg), caption) for svg, caption in others),
-    ]
-    shown = [scores_table(scores, comparison.level, "metric")]
+    spread = Figure(
+        plots.distributions(scores, values, unit), f"Scores of single {unit}s: {spread_parts}."
+    )
+    tables = [scores_table(scores, comparison.level, "metric")]
     if 1 < len(scores.systems) <= MAX_PAIRS:
-        shown.append(pairs_table(scores, comparison.level))
-    return MetricPart(as_typed(scores.name), is_open, figures, shown)
+        tables.append(pairs_table(scores, comparison.level))
+    return Section(as_typed(scores.name), [bars, spread, *others], tables, is_open)
 
 
-def _score_figures(scores: KeptScores, level: float, name: str) -> Iterator[tuple[str, str]]:
-    """Scores of systems and their tests by pair, each as SVG and caption."""
+def _score_figures(scores: Verdicts, comparison: SystemComparison) -> list[Figure]:
+    """Scores of systems and their tests by pair."""
+    level = comparison.level
+    by_people = "" if scores in comparison.metrics else "People's scores. "
     has_lines = len({scores.clusters[s] for s in scores.order}) > 1
     lines = "; dashed lines part the ranks" if has_lines else ""
-    caption = f"Scores with {100 * (1 - level):g} % intervals{lines}."
-    yield plots.bars(scores, level, f"{name}-bars"), caption
+    caption = f"{by_people}Scores with {100 * (1 - level):g} % intervals{lines}."
+    figures = [Figure(plots.bars(scores, level), caption)]
     if len(scores.systems) > 1:
-        yield (
-            heat_map(scores, level, f"{name}-pairs"),
-            f"The row against the column: + better, − worse at p < {level:g}, the stronger the colour the smaller p; "
-            "grey: not told apart.",
+        told_apart = f"The row against the column: + better, − worse at p < {level:g}"
+        colours = "the stronger the colour the smaller p; white: not told apart"
+        figures.append(
+            Figure(plots.heat_map(scores, level), f"{by_people}{told_apart}, {colours}.")
         )
+    return figures
 
 
-def _human_part(comparison: KeptComparison, human: KeptHuman, i: int, as_markup: Any) -> HumanPart:
-    """The figures and tables of the comparison's dimension `i` of human scores."""
-    name = f"human{i}"
-    figures = [
-        Figure(as_markup(svg), f"People's scores. {caption}")
-        for svg, caption in _score_figures(human.scores, comparison.level, name)
-    ]
-    accuracies = [agreement.systems.get("pairwise_accuracy") for agreement in human.agreement]
+def _human_section(comparison: SystemComparison, human: MetaEvaluation) -> Section:
+    """The figures and tables of a dimension of human scores."""
+    figures = _score_figures(human.scores, comparison)
+    accuracies = [agreement.systems.pairwise_accuracy for agreement in human.agreement]
     if any(accuracy is not None for accuracy in accuracies):
-        svg = plots.agreement(human, f"{name}-agreement")
         caption = "How often a metric orders two systems as people do; dashed: by chance."
-        figures.insert(0, Figure(as_markup(svg), caption))
+        figures.insert(0, Figure(plots.agreement(human), caption))
     unnamed = "; too many systems for names" if len(human.scores.systems) > plots.MAX_NAMES else ""
-    for m, metric in enumerate(comparison.metrics):
-        svg = plots.against_people(metric, human, f"{name}-against{m}")
-        legend = f"better is right and up; bars are intervals{unnamed}"
+    legend = f"better is right and up; bars are intervals{unnamed}"
+    for metric in comparison.metrics:
         caption = f"{as_typed(metric.name)} against people; {legend}."
-        figures.append(Figure(as_markup(svg), caption))
-    shown = [scores_table(human.scores, comparison.level, "human"), *agreement_tables(human)]
-    return HumanPart(human.scores.name, figures, shown)
+        figures.append(Figure(plots.against_people(metric, human), caption))
+    tables = [scores_table(human.scores, comparison.level, "human"), *agreement_tables(human)]
+    return Section(human.scores.name, figures, tables)
 
 
-def _chosen_figures(run: ChosenRun, as_markup: Any) -> list[Figure]:
+def _chosen_figures(run: ChosenRun) -> list[Figure]:
     """Histograms of the winners' lead and of their places in the lists."""
     figures = []
     gaps = finite_gaps(run)
     if gaps:
-        svg = plots.histogram(gaps, "how far the winner is ahead of the runner-up", "gaps")
+        plot = plots.histogram(gaps, "how far the winner is ahead of the runner-up")
         caption = "Near 0 the choice hardly matters, or the utility cannot tell."
-        figures.append(Figure(as_markup(svg), caption))
+        figures.append(Figure(plot, caption))
     indices = [float(row.index) for row in run.rows.values()]
     if indices:
-        about = "number of the chosen candidate in its list"
-        svg = plots.histogram(indices, about, "indices", whole=True)
+        plot = plots.histogram(indices, "number of the chosen candidate in its list", whole=True)
         caption = "Candidates are counted from 0, in the order of the input."
-        figures.append(Figure(as_markup(svg), caption))
+        figures.append(Figure(plot, caption))
     return figures

@@ -10,15 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..metrics.registry import as_typed
-from ..rerank.selection.kept_comparison import (
-    KeptAgreement,
-    KeptComparison,
-    KeptHuman,
-    KeptScores,
-    KeptTest,
-    Number,
+from ..rerank.selection.comparison import (
+    MetaEvaluation,
+    MetricAgreement,
+    MetricTest,
+    SystemComparison,
 )
-from ..rerank.selection.significance import least_p
+from ..rerank.selection.significance import Verdicts, least_p
+from ..rerank.selection.statistics import Number
 from ..tables import number
 
 MAX_NAME = 28
@@ -110,20 +109,18 @@ class Measure(NamedTuple):
     """One way to agree with people: its value of a metric, and p that two metrics do so equally well."""
 
     name: str
-    value: Callable[[KeptAgreement], Number]
-    p: Callable[[KeptTest], Number]
+    value: Callable[[MetricAgreement], Number]
+    p: Callable[[MetricTest], Number]
 
 
 MEASURES = (
-    Measure(
-        "pairs of systems", lambda a: a.systems.get("pairwise_accuracy"), lambda t: t.p_accuracy
-    ),
-    Measure("Pearson of systems", lambda a: a.systems.get("pearson"), lambda t: t.p_pearson),
-    Measure("tau-b within segments", lambda a: a.segments.get("kendall_b"), lambda t: t.p_segments),
+    Measure("pairs of systems", lambda a: a.systems.pairwise_accuracy, lambda t: t.p_accuracy),
+    Measure("Pearson of systems", lambda a: a.systems.pearson, lambda t: t.p_pearson),
+    Measure("tau-b within segments", lambda a: a.segments.kendall_b, lambda t: t.p_segments),
 )
 
 
-def advice(comparison: KeptComparison) -> Iterator[str]:
+def advice(comparison: SystemComparison) -> Iterator[str]:
     """Sentences on every dimension of human scores."""
     if not comparison.metrics:
         return
@@ -144,7 +141,7 @@ def advice(comparison: KeptComparison) -> Iterator[str]:
         yield from _choice_of(best.metric, human, comparison)
 
 
-def believed(human: KeptHuman) -> KeptAgreement | None:
+def believed(human: MetaEvaluation) -> MetricAgreement | None:
     """The metric that none surpasses by any measure; None where there is none, or where it contradicts people."""
     if len(human.scores.systems) < MIN_SYSTEMS:
         return None
@@ -160,7 +157,7 @@ def believed(human: KeptHuman) -> KeptAgreement | None:
     return None
 
 
-def against_people(agreement: KeptAgreement) -> list[str]:
+def against_people(agreement: MetricAgreement) -> list[str]:
     """By what measures a metric orders against people."""
     by_chance = (0.5, 0.0, 0.0)
     against = []
@@ -171,7 +168,7 @@ def against_people(agreement: KeptAgreement) -> list[str]:
     return against
 
 
-def is_upside_down(human: KeptHuman) -> bool:
+def is_upside_down(human: MetaEvaluation) -> bool:
     """Whether every metric orders against people by every measure that there is."""
     counts = [
         (len(against_people(one)), sum(measure.value(one) is not None for measure in MEASURES))
@@ -180,13 +177,13 @@ def is_upside_down(human: KeptHuman) -> bool:
     return bool(counts) and all(0 < against == known for against, known in counts)
 
 
-def _known(human: KeptHuman, measure: Measure) -> list[float]:
+def _known(human: MetaEvaluation, measure: Measure) -> list[float]:
     """The values of all metrics that have one."""
     values = map(measure.value, human.agreement)
     return [value for value in values if value is not None]
 
 
-def _winners(human: KeptHuman) -> str:
+def _winners(human: MetaEvaluation) -> str:
     """Who is best by each measure."""
     parts = []
     for measure in MEASURES:
@@ -199,7 +196,7 @@ def _winners(human: KeptHuman) -> str:
     return ", ".join(parts)
 
 
-def _belief(human: KeptHuman, best: KeptAgreement, level: float) -> str:
+def _belief(human: MetaEvaluation, best: MetricAgreement, level: float) -> str:
     """That one metric agrees best, and by which measures this is shown."""
     values = []
     for measure in MEASURES:
@@ -219,7 +216,7 @@ def _belief(human: KeptHuman, best: KeptAgreement, level: float) -> str:
     return f"{sentence}; better than every other metric{f' by {by}' if alike else ''}."
 
 
-def _shown_better(human: KeptHuman, best: str, other: str, level: float) -> list[str]:
+def _shown_better(human: MetaEvaluation, best: str, other: str, level: float) -> list[str]:
     """The measures by which a metric agrees significantly better than another one."""
     agreement = {a.metric: a for a in human.agreement}
     names = []
@@ -240,7 +237,7 @@ def _shown_better(human: KeptHuman, best: str, other: str, level: float) -> list
     return names
 
 
-def _choice_of(name: str, human: KeptHuman, comparison: KeptComparison) -> Iterator[str]:
+def _choice_of(name: str, human: MetaEvaluation, comparison: SystemComparison) -> Iterator[str]:
     """Scores of all systems by the believed metric, beside people's scores of the judged ones."""
     metric = next(metric for metric in comparison.metrics if metric.name == name)
     first = metric.systems[metric.order[0]]
@@ -270,7 +267,7 @@ class Summary(NamedTuple):
     warnings: list[str]
 
 
-def summary(comparison: KeptComparison, optimised: Sequence[str] = ()) -> Summary:
+def summary(comparison: SystemComparison, optimised: Sequence[str] = ()) -> Summary:
     """The conclusions for a reader.
 
     Args:
@@ -301,7 +298,7 @@ def _readable(sentence: str, names: Mapping[str, str]) -> str:
     return sentence.translate(_DIRECTION_MARKS)
 
 
-def lead(comparison: KeptComparison) -> KeptScores:
+def lead(comparison: SystemComparison) -> Verdicts:
     """The order of systems: by people's scores in the first dimension where they judged several, or by a metric."""
     for human in comparison.human:
         if len(human.scores.systems) > 1:
@@ -309,7 +306,7 @@ def lead(comparison: KeptComparison) -> KeptScores:
     return comparison.metrics[0] if comparison.metrics else comparison.human[0].scores
 
 
-def _headline(judge: KeptScores, comparison: KeptComparison) -> str:
+def _headline(judge: Verdicts, comparison: SystemComparison) -> str:
     """Which system to ship, or why that is open."""
     if len(judge.systems) == 1:
         return f"There is only one system, {judge.systems[0]}: nothing to choose from."
@@ -328,30 +325,30 @@ def _headline(judge: KeptScores, comparison: KeptComparison) -> str:
     return f"{first}: choose among them by other needs, or {more} {units}."
 
 
-def _by(judge: KeptScores, comparison: KeptComparison) -> str:
+def _by(judge: Verdicts, comparison: SystemComparison) -> str:
     """By what systems are ordered."""
     return judge.name if judge in comparison.metrics else f"people's {judge.name}"
 
 
-def is_tested(scores: KeptScores, level: float) -> bool:
+def is_tested(scores: Verdicts, level: float) -> bool:
     """Whether there are units enough for a difference to be significant at all."""
     return scores.units is None or least_p(scores.units) < level
 
 
-def _untested(judge: KeptScores, level: float) -> str:
+def _untested(judge: Verdicts, level: float) -> str:
     """Why nothing is tested, and what to do."""
     needed = next(n for n in range(1, 64) if least_p(n) < level)
     given = with_noun(judge.units or 0, judge.unit, f"{judge.unit}s")
     return f"with {given} no difference can be tested: give at least {needed}."
 
 
-def rivals(judge: KeptScores, level: float) -> list[int]:
+def rivals(judge: Verdicts, level: float) -> list[int]:
     """The systems that the best one is not significantly better than."""
     best, *others = judge.order
     return [s for s in others if not judge.is_better(best, s, level)]
 
 
-def _certainty(judge: KeptScores, comparison: KeptComparison) -> Iterator[str]:
+def _certainty(judge: Verdicts, comparison: SystemComparison) -> Iterator[str]:
     """How far the best system is ahead, and what says so."""
     if len(judge.systems) == 1:
         return
@@ -375,14 +372,14 @@ def _certainty(judge: KeptScores, comparison: KeptComparison) -> Iterator[str]:
     yield "There are no human scores: nothing here says which metric to believe."
 
 
-def _unjudged(comparison: KeptComparison) -> Iterator[str]:
+def _unjudged(comparison: SystemComparison) -> Iterator[str]:
     for human in comparison.human:
         missing = [system for system in comparison.systems if system not in human.scores.systems]
         if missing:
             yield f"People gave no {human.scores.name} to {names_of(missing)}."
 
 
-def _warnings(comparison: KeptComparison, optimised: Sequence[str]) -> Iterator[str]:
+def _warnings(comparison: SystemComparison, optimised: Sequence[str]) -> Iterator[str]:
     """Warnings on units, sizes, human scores, tests, metrics."""
     num_documents, num_systems = len(comparison.documents), len(comparison.systems)
     unit = comparison.settings.get("unit", "document")
@@ -415,7 +412,7 @@ def _warnings(comparison: KeptComparison, optimised: Sequence[str]) -> Iterator[
         yield from _about_metric(metric, optimised)
 
 
-def _about_metric(metric: KeptScores, optimised: Sequence[str]) -> Iterator[str]:
+def _about_metric(metric: Verdicts, optimised: Sequence[str]) -> Iterator[str]:
     """Whether a system was optimised for a metric, and whether the metric read everything."""
     for name in dict.fromkeys(optimised):
         if base(name) & base(metric.name):
@@ -448,7 +445,7 @@ def base(signature: str) -> set[str]:
     return names - {""}
 
 
-def _about_judging(human: KeptHuman, comparison: KeptComparison) -> Iterator[str]:
+def _about_judging(human: MetaEvaluation, comparison: SystemComparison) -> Iterator[str]:
     """Few judged systems, missing scores, and metrics that contradict people."""
     name, num_systems = human.scores.name, len(human.scores.systems)
     if comparison.metrics and MIN_SYSTEMS <= num_systems < FEW_SYSTEMS:
@@ -463,7 +460,7 @@ def _about_judging(human: KeptHuman, comparison: KeptComparison) -> Iterator[str
             yield f"{as_typed(agreement.metric)} {orders}: do not decide by it here."
 
 
-def _about_gaps(scores: KeptScores, comparison: KeptComparison) -> Iterator[str]:
+def _about_gaps(scores: Verdicts, comparison: SystemComparison) -> Iterator[str]:
     """On how many segments the systems were judged, alone and in common, and what follows from that."""
     if scores.judged is None:
         values: list[float | None] = []
@@ -488,7 +485,7 @@ def _about_gaps(scores: KeptScores, comparison: KeptComparison) -> Iterator[str]
     )
 
 
-def _other_way(human: KeptHuman) -> str:
+def _other_way(human: MetaEvaluation) -> str:
     """How the direction of human scores is named."""
     name = human.scores.name
     if human.scores.higher_is_better:

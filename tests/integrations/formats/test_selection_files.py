@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from discorank import InputError
 from discorank.integrations.formats.selection_files import with_chosen
 from discorank.metrics.storage.line_source import LineSource
-from discorank.rerank.selection.judged_systems import human_scored
+from discorank.rerank.selection.judged_systems import human_layer
 from discorank.rerank.selection.system_scores import DocumentOutputs
 
 TEXTS: dict[str, dict[str, tuple[str, ...]]] = {
@@ -69,7 +69,7 @@ def test_scores_of_whole_documents_are_of_whole_choices(tmp_path: Path) -> None:
 def test_a_file_without_a_known_text_has_no_score(tmp_path: Path) -> None:
     rows = [{"id": "d1", "text": ["1", "2", "3"]}, {"id": "d2", "text": ["4", "5"]}]
     documents = with_chosen(source(tmp_path / "o", rows), outputs(MQM), "mine")
-    assert human_scored("mqm", True, documents).systems == ("A", "B", "C")
+    assert human_layer("mqm", True, documents).systems == ("A", "B", "C")
 
 
 @given(st.data())

@@ -11,7 +11,8 @@ import pytest
 
 from discorank.metrics.errors import InputError, ResumeError
 from discorank.metrics.storage.atomic_files import complete_folder, locked, locked_folder
-from discorank.rerank.selection.kept_comparison import KeptComparison, save
+from discorank.rerank.selection.comparison import SystemComparison
+from discorank.rerank.selection.saved_comparison import save
 
 
 def test_a_file_has_one_writer(tmp_path: Path) -> None:
@@ -66,4 +67,4 @@ def test_a_folder_has_one_writer_at_a_time(tmp_path: Path) -> None:
             complete_folder(path).__enter__()
     assert (path / "weights").read_text() == "whole"
     with locked_folder(path), pytest.raises(ResumeError, match="another process"):
-        save(cast(KeptComparison, None), tmp_path / "model2" / ".." / "model")
+        save(cast(SystemComparison, None), tmp_path / "model2" / ".." / "model")

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.selection.judged_systems import (
-    JudgedScored,
+    JudgedLayer,
     doubtful_direction,
-    human_scored,
+    human_layer,
 )
 from discorank.rerank.selection.significance import in_units, judge
-from discorank.rerank.selection.system_scores import DocumentOutputs, Scored
+from discorank.rerank.selection.system_scores import DocumentOutputs, Layer
 
 
 def documents_of(values: FloatArray, sizes: list[int]) -> list[DocumentOutputs]:
@@ -33,8 +33,8 @@ def documents_of(values: FloatArray, sizes: list[int]) -> list[DocumentOutputs]:
     return documents
 
 
-def scored(values: FloatArray, sizes: list[int]) -> Scored:
-    return human_scored("mqm", True, documents_of(values, sizes))
+def scored(values: FloatArray, sizes: list[int]) -> Layer:
+    return human_layer("mqm", True, documents_of(values, sizes))
 
 
 def fitted_plainly(values: FloatArray) -> FloatArray:
@@ -59,13 +59,13 @@ def test_scores_are_those_of_the_additive_model(seed: int, share: float) -> None
     found = scored(values, [3, 4, 5])
     assert found.system_scores() == pytest.approx(fitted_plainly(values))
     if not np.isnan(values).any():
-        assert type(found) is Scored
+        assert type(found) is Layer
         assert found.system_scores() == pytest.approx(values.mean(axis=1))
 
 
 def test_systems_judged_on_the_same_part_of_the_segments_have_plain_means() -> None:
     found = scored(np.array([[1.0, np.nan, 3.0], [2.0, np.nan, 6.0]]), [3])
-    assert type(found) is Scored
+    assert type(found) is Layer
     assert found.system_scores().tolist() == [2.0, 4.0]
 
 
@@ -79,7 +79,7 @@ def test_a_pair_is_tested_as_if_it_were_alone_on_its_common_segments(seed: int, 
     values[1, [4, 8, 9]] = np.nan
     values[2, random.random(11) < 0.4] = np.nan
     together = scored(values, sizes)
-    assert isinstance(together, JudgedScored)
+    assert isinstance(together, JudgedLayer)
     size = 1 if unit == "segment" else None
     verdicts = judge(in_units(together, sizes, size), 200)
     for pair in verdicts.pairs:
@@ -87,7 +87,7 @@ def test_a_pair_is_tested_as_if_it_were_alone_on_its_common_segments(seed: int, 
         common = ~np.isnan(both).any(axis=0)
         assert pair.common == common.sum()
         if not common.any():
-            assert np.isnan(pair.difference)
+            assert pair.difference is None
             assert pair.p == 1
             continue
         kept = [int(here.sum()) for here in np.split(common, np.cumsum(sizes)[:-1])]
@@ -97,7 +97,7 @@ def test_a_pair_is_tested_as_if_it_were_alone_on_its_common_segments(seed: int, 
         num_units = len(there) if unit == "document" else int(common.sum())
         if num_units == 1:
             assert pair.p == 1
-            assert np.isnan([pair.p_bootstrap, pair.low]).all()
+            assert (pair.p_bootstrap, pair.low) == (None, None)
             continue
         assert (pair.p, pair.p_bootstrap) == pytest.approx((alone.p, alone.p_bootstrap))
         assert (pair.low, pair.high) == pytest.approx((alone.low, alone.high))
@@ -113,7 +113,7 @@ def test_a_system_judged_on_easy_segments_is_not_the_best() -> None:
     assert own_means[3] < own_means[:3].min() - 1
     assert np.ptp(found.system_scores()) < 0.3
     verdicts = judge(found, 500)
-    assert verdicts.clusters.tolist() == [1, 1, 1, 1]
+    assert verdicts.clusters == (1, 1, 1, 1)
     assert verdicts.judged == (48, 48, 48, 24)
     assert {pair.common for pair in verdicts.pairs} == {48, 24}
 
@@ -123,8 +123,8 @@ def test_systems_without_a_common_segment_are_not_compared() -> None:
     verdicts = judge(scored(values, [1, 1, 1, 1]), 100)
     (pair,) = verdicts.pairs
     assert (pair.common, pair.p) == (0, 1.0)
-    assert np.isnan(pair.difference)
-    assert verdicts.clusters.tolist() == [1, 1]
+    assert pair.difference is None
+    assert verdicts.clusters == (1, 1)
 
 
 def test_a_pair_that_contradicts_the_order_of_scores_makes_no_cluster() -> None:
@@ -138,8 +138,10 @@ def test_a_pair_that_contradicts_the_order_of_scores_makes_no_cluster() -> None:
     first = verdicts.pairs[0]
     assert first.difference == pytest.approx(-1)
     assert first.p < 0.05
-    assert verdicts.scores[0] > verdicts.scores[1]
-    assert verdicts.p_values()[0, 1] == 1
+    scores = np.array(verdicts.scores, float)
+    assert scores[0] > scores[1]
+    assert not verdicts.is_better(0, 1, 0.05)
+    assert not verdicts.is_better(1, 0, 0.05)
 
 
 def test_equal_systems_are_not_told_apart_by_the_bootstrap() -> None:

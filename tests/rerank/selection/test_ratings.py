@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank.rerank.selection.ratings import (
-    SpanComparison,
-    character_counts,
+    character_shares,
     rater_agreement,
     rater_figures,
+    span_agreement,
 )
 from discorank.rerank.selection.system_scores import (
     DocumentOutputs,
@@ -119,23 +119,31 @@ def plain_counts(gold: list[RatedSpan], predicted: list[RatedSpan]) -> tuple[flo
 def test_characters_are_counted_as_the_task_counts(
     gold: list[RatedSpan], predicted: list[RatedSpan]
 ) -> None:
-    counts = character_counts(TEXT, gold, predicted)
-    assert tuple(counts) == pytest.approx(plain_counts(gold, predicted))
-    back = character_counts(TEXT, predicted, gold)
-    assert (back.f1, back.precision) == pytest.approx((counts.f1, counts.recall))
+    precision, recall, f1 = character_shares([(TEXT, gold, predicted)])
+    credit, num_gold, num_predicted = plain_counts(gold, predicted)
+    assert precision == pytest.approx(credit / num_predicted if num_predicted else 1)
+    assert recall == pytest.approx(credit / num_gold if num_gold else 1)
+    assert f1 * (precision + recall) == pytest.approx(2 * precision * recall)
+    back = character_shares([(TEXT, predicted, gold)])
+    assert back == pytest.approx((recall, precision, f1))
 
 
 def test_spans_without_a_place_cover_nothing() -> None:
     gold = [RatedSpan(None, None, "major"), RatedSpan(0, 3, "major", in_source=True)]
-    counts = character_counts(TEXT, gold, [RatedSpan(0, 1, "minor")])
-    assert (counts.precision, counts.recall, counts.f1) == (0.0, 1.0, 0.0)
+    shares = character_shares([(TEXT, gold, [RatedSpan(0, 1, "minor")])])
+    assert shares == (0.0, 1.0, 0.0)
 
 
 def test_error_free_texts_are_detected() -> None:
-    found = SpanComparison()
     some = [RatedSpan(0, 1, "minor")]
-    for gold, predicted in [([], []), ([], some), (some, []), (some, some), ([], [])]:
-        found.add(TEXT, gold, predicted)
-    free = found.agreement.error_free
-    assert (free.texts, free.gold, free.predicted, free.both) == (5, 3, 3, 2)
-    assert (free.precision, free.recall, free.f1) == pytest.approx((2 / 3, 2 / 3, 2 / 3))
+    both: list[tuple[list[RatedSpan], list[RatedSpan]]] = [
+        ([], []),
+        ([], some),
+        (some, []),
+        (some, some),
+        ([], []),
+    ]
+    found = span_agreement("esa", "chrf", [(TEXT, *markings) for markings in both])
+    assert found.ratings == 5
+    shares = (found.free_precision, found.free_recall, found.free_f1)
+    assert shares == pytest.approx((2 / 3, 2 / 3, 2 / 3))

@@ -10,10 +10,8 @@ from ...metrics.spec.checked_settings import Rare, settings
 from ...rerank.capabilities import ALL_PAIRS, SINGLE_LISTS, Needs
 from ...rerank.votes.answer_shares import compares_answers
 from ..options import command
-from ..options.decoders import BudgetOptions, DecoderOptions
-from ..options.engines import EngineSettings
+from ..options.decoders import BudgetOptions, DecoderOptions, EngineSettings, MetricOptions
 from ..options.inputs import InputOptions
-from ..options.metric_options import MetricOptions
 from ..options.output_formats import RunOptions
 from ..running import run_decider
 from ..terminal.console import say

@@ -24,7 +24,7 @@ from ...metrics.text.prompt_template import Template, read_examples
 from ...rerank.engines.local import LocalEngine
 from ...rerank.mbr import MBRDecoder
 from ..options import Given, command, flag_of, needed
-from ..options.metric_options import MODELS, MetricOptions
+from ..options.decoders import MODELS, MetricOptions
 from ..options.output_formats import OutputOptions
 from ..running import check_output, closing_line
 from ..terminal.console import Progress, say
@@ -172,7 +172,7 @@ def generate(
     watch = GenerationWatch(turns)
     with (
         closing(open_rows(path, options.columns, "input")) as source,
-        Progress("lists", source.fraction, watched=watch) as progress,
+        Progress("lists", source.fraction, watch) as progress,
     ):
         about = {"seeds": {"generation": drawing.seed}}
         entries = watch.counted(read_prompts(source, options.input_format))

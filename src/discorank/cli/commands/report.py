@@ -1,10 +1,15 @@
-"""``discorank report RUN [-o report.html]``: one page to look at, on compared systems or on a decoder's choices.
+"""Pages on, differences between, and reasons for the choices of runs.
 
-``discorank diff A B`` shows the choices in which two runs differ, words marked, with their contexts.
+``discorank report RUN [-o report.html]``: one page to look at, on compared systems or on a decoder's choices.
 
-The first lists of a run of ``decode`` or ``rerank`` are decided again, by the decider and from the input in its run
-file, which may be somebody else's. Code that it names is imported only from modules that the user allows. The input
-that it names is opened only in the working directory and beside the run, or if the user names it.
+``discorank diff A B``: the choices in which two runs differ, words marked, with their contexts.
+
+``discorank explain INPUT -u UTILITY``: the choice from each list, and the reasons for it; ``discorank explain RUN``
+explains the choices of a run of decode or rerank, by its own settings and input.
+
+The first lists of a run are decided again, by the decider and from the input in its run file, which may be somebody
+else's. Code that it names is imported only from modules that the user allows. The input that it names is opened only in
+the working directory and beside the run, or if the user names it.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -21,7 +27,7 @@ from typing import Annotated, Any, Literal
 
 from ...functions import deciding_metrics, explained
 from ...integrations.formats.open_lists import Lists
-from ...metrics.errors import InputError, MetricError, near_files
+from ...metrics.errors import MAX_NAMES, InputError, MetricError, near_files
 from ...metrics.mixture import Utility
 from ...metrics.registry import load_from_data
 from ...metrics.spec.checked_settings import Field, setting_names, settings
@@ -36,22 +42,24 @@ from ...report.differences import (
     differences,
     read_choices,
 )
-from ...report.explanation import FEATURES, ON_A_PAGE, meanings
+from ...report.explanation import FEATURES, ON_A_PAGE, explanation_text, meanings
 from ...report.page import differences_page, rendered
 from ...report.plots import plot_package, template_package
 from ...report.summary_text import with_noun
 from ...rerank.budget.settings import Budget
+from ...rerank.capabilities import SINGLE_LISTS
 from ...rerank.engines.local import LocalEngine
 from ...rerank.lists import CandidateList
 from ...rerank.mbr import MBRDecoder
 from ...rerank.prior import Prior, load_prior
 from ...rerank.reranker import EXPECTED, Reranker, is_plain
-from ...rerank.runs.row_forms import as_line
-from ...rerank.selection.kept_comparison import FILES, KeptComparison, load
+from ...rerank.runs.resumable import as_line
+from ...rerank.selection.comparison import SystemComparison
+from ...rerank.selection.saved_comparison import FILES, load
 from ...rerank.shrinkage import Shrinkage
 from ..options import command, needed
+from ..options.decoders import BudgetOptions, DecoderOptions, MetricOptions
 from ..options.inputs import READ_BESIDE, InputOptions, file_key
-from ..options.metric_options import MetricOptions
 from ..running import check_not_input, check_writable, complete_or_absent
 from ..terminal.console import Counted, say
 
@@ -230,11 +238,11 @@ def _files_read(compared: Sequence[str], decided: Sequence[str]) -> list[str]:
     return files
 
 
-def _title(comparison: KeptComparison | None, chosen: ChosenRun | None) -> str:
+def _title(comparison: SystemComparison | None, chosen: ChosenRun | None) -> str:
     if comparison is not None:
         systems = with_noun(len(comparison.systems), "system", "systems")
         documents = with_noun(len(comparison.documents), "document", "documents")
-        return f"Comparison of {systems} on {documents}"
+        return f"SystemComparison of {systems} on {documents}"
     return f"What was chosen: {Path(chosen.path).name}" if chosen else "Report"
 
 
@@ -494,3 +502,96 @@ def _near_file(run: ChosenRun, name: str, flag: str) -> str:
         )
         raise InputError(problem, where=name, fix=f"If that is the file of the run: {flag} FILE")
     return name
+
+
+@settings
+class ExplainOptions:
+    """What to explain.
+
+    Args:
+        id: ids of the lists to explain; the first ones if not given.
+        limit: how many lists to explain.
+        format: text or json.
+    """
+
+    id: tuple[str, ...] = ()
+    limit: Annotated[int, Field(ge=1)] | None = 10
+    format: Literal["text", "json"] = "text"
+
+
+@command(
+    "Show the ranking of candidate lists, the gap to the runner-up, the pseudo-references that agree most, and why. "
+    "Of a run of decode or rerank, explain its choices.",
+    positional={"input": "?"},
+    short={"utility": "u", "num_candidates": "n"},
+    hidden=["max_calls", "max_tokens"],
+    needs=(SINGLE_LISTS,),
+    defaults={"nbest": 3},
+    first=["input", "utility", "id", "limit", "nbest", "format"],
+    examples=[
+        "explain examples:demo.jsonl -u chrf --id ferry:1",
+        "explain examples:demo.jsonl -u 'chrf + 0.5*bleu' --limit 1 --nbest 1",
+        "explain examples:summaries.jsonl -u rouge-l --limit 1",
+    ],
+)
+def explain(
+    input: InputOptions,
+    budget: BudgetOptions,
+    options: DecoderOptions,
+    what: ExplainOptions,
+    metrics: MetricOptions,
+) -> None:
+    """Explains."""
+    decoder: MBRDecoder | Reranker
+    if options.utility is None and input.input and os.path.isfile(f"{input.input}.run.json"):
+        run = read_run(input.input)
+        decoder = decider_of(run, metrics, options.file.prior)
+        input = input_of(run, replace(input, input=None))
+    else:
+        choice = replace(options.choice, keep_matrix=True)
+        decoder = replace(options, choice=choice).loaded(metrics, budget)
+    ids = frozenset(what.id)
+    # with lists of context, lists before the explained ones are decided too
+    ids_to_read = frozenset[str]() if decoder.width else ids
+    with input.opened() as lists:
+        seen: list[str] = []
+        first = islice(_records(lists, ids_to_read, seen), what.limit)
+        records = list(first)
+    missing = sorted(ids - {record.id for record in records})
+    if missing:
+        is_cut = not ids_to_read and len(records) == what.limit
+        raise _missing(missing, seen, is_cut, lists.name)
+    nbest = options.choice.nbest
+    meaning = ""
+    for why in explained(decoder, records, LocalEngine(metrics.cache()), nbest):
+        if ids and why.ranking.id not in ids:
+            continue
+        meaning, ranks = why.meaning, why.data["ranking"]
+        data = {**why.data, "ranking": ranks[:nbest]}
+        if what.format == "json":
+            sys.stdout.write(as_line(data).decode())
+        else:
+            sys.stdout.write(explanation_text(data, why.utility))
+    if what.format == "text":
+        sys.stdout.write(meaning)
+
+
+def _missing(ids: Sequence[str], seen: Sequence[str], is_cut: bool, name: str) -> InputError:
+    """The error for ids that no list has, with the nearest of those read."""
+    near = get_close_matches(ids[0], seen, n=3, cutoff=0.5)
+    fix = f"Did you mean {' or '.join(map(repr, near))}?" if near else "Give ids of the input"
+    if is_cut:
+        fix = f"Only {len(seen)} lists were read: raise --limit"
+    return InputError(f"no list {', '.join(ids)}", where=name, fix=fix)
+
+
+def _records(lists: Lists, ids: frozenset[str], seen: list[str]) -> Iterator[CandidateList]:
+    """The lists of these ids, all if there are none; raises the first error record.
+
+    `seen` gets the first ids of all lists.
+    """
+    for record in lists.records():
+        if len(seen) < MAX_NAMES:
+            seen.append(record.id)
+        if not ids or record.id in ids:
+            yield record

@@ -13,9 +13,9 @@ from ...metrics.spec.checked_settings import Composed, changed, settings
 from ...metrics.storage.json_and_yaml import read_small_json, read_yaml
 from ...rerank.capabilities import EVERY_VALUE, FIRST_STAGE, MATRIX, PSEUDO_REFERENCES, Needs
 from ...rerank.choice import Choice
+from ...rerank.engines.expectation import Normalize
 from ...rerank.engines.interface import Engine
 from ...rerank.engines.local import LocalEngine
-from ...rerank.engines.part_sums import Normalize
 from ...rerank.order import Order
 from ...rerank.reranker import (
     EXPECTED,
@@ -27,10 +27,8 @@ from ...rerank.reranker import (
 from ...rerank.runs.first_pass import first_path, means_path, saved_means, with_scores
 from ...rerank.shrinkage import SecondPass, Shrinkage
 from ..options import command, needed
-from ..options.decoders import BudgetOptions, DecoderOptions
-from ..options.engines import EngineSettings
+from ..options.decoders import BudgetOptions, DecoderOptions, EngineSettings, MetricOptions
 from ..options.inputs import InputOptions
-from ..options.metric_options import MetricOptions
 from ..options.output_formats import RunOptions
 from ..running import check_not_input, run_decider
 from ..terminal.console import say

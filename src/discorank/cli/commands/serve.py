@@ -42,9 +42,7 @@ from ...rerank.reranker import EXPECTED, Reranker
 from ...rerank.shrinkage import Shrinkage
 from ...rerank.votes.confidence import SIGNS
 from ..options import Given, command, needed
-from ..options.decoders import DecoderOptions
-from ..options.engines import EngineSettings
-from ..options.metric_options import MetricOptions
+from ..options.decoders import DecoderOptions, EngineSettings, MetricOptions
 from ..terminal.console import say
 from .rerank import FeatureOptions, RerankerOptions, chosen_features
 

@@ -5,13 +5,11 @@ several subcommands, with methods for what they stand for: `InputOptions.opened`
 `DecoderOptions.loaded`, `EngineSettings.opened`.
 """
 
-from .command_options import Command, Given, Options, build, command, field_helps, flag_of, needed
+from .command_options import Command, Given, command, field_helps, flag_of, needed
 
 __all__ = [
     "Command",
     "Given",
-    "Options",
-    "build",
     "command",
     "field_helps",
     "flag_of",

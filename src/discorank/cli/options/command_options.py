@@ -203,13 +203,13 @@ class Given:
                 raise InputError(problem, where=flag_of(name), fix=fix)
 
 
-class Options:
-    """The options of one subcommand.
+class Command:
+    """A subcommand: a function, and the options that its parameters stand for.
 
     Args:
+        function: what runs; its parameters are settings classes, or `Given`.
         name: the subcommand.
         about: what it does, for its help.
-        components: settings classes whose fields are its options.
         positional: options given by place, in order, with the number argparse takes ("?", "*").
         short: one-letter flags by option.
         hidden: fields that are no options.
@@ -224,9 +224,9 @@ class Options:
 
     def __init__(
         self,
+        function: Callable[..., int | None],
         name: str,
         about: str,
-        components: Sequence[type],
         positional: Mapping[str, str] | None = None,
         short: Mapping[str, str] | None = None,
         hidden: Sequence[str] = (),
@@ -237,6 +237,9 @@ class Options:
         first: Sequence[str] = (),
         examples: Sequence[str] = (),
     ) -> None:
+        self.function, self.parameters = function, get_type_hints(function)
+        self.parameters.pop("return")
+        components = [plain_type(kind) for kind in self.parameters.values() if kind is not Given]
         self.name, self.needs, self.lacks = name, needs, lacks
         self.components = (*components, GeneralOptions)
         self.groups: dict[str, type] = {}
@@ -384,9 +387,22 @@ class Options:
         elif Rare() in self.marks[name]:
             self.parser.hide(action)
 
-    def parse(self, arguments: Sequence[str]) -> dict[str, Any]:
-        """The value of every option, as `given_in`; for commands whose function takes no settings classes yet."""
-        return dict(self.given_in(arguments).values)
+    def run(self, arguments: Sequence[str]) -> int:
+        """Runs the command with a command line; returns the exit code.
+
+        Raises:
+            InputError: as `given_in`; and as the function, where the name of a setting is that of its flag.
+        """
+        given = self.given_in(arguments)
+        values: dict[str, Any] = {}
+        for name, kind in self.parameters.items():
+            values[name] = given if kind is Given else given.get(plain_type(kind))
+        try:
+            return self.function(**values) or 0
+        except InputError as error:
+            if type(error) is InputError and error.where in self.marks:
+                raise InputError(error.problem, where=flag_of(error.where), fix=error.fix) from None
+            raise
 
     def given_in(self, arguments: Sequence[str]) -> Given:
         """The options that a command line gives; its limits and its quiet are in force from now on.
@@ -511,33 +527,6 @@ class Options:
         return typed(self.types.get(name.replace("-", "_"), str), value)
 
 
-class Command(Options):
-    """A subcommand: the options that the parameters of a function stand for, and the function."""
-
-    def __init__(self, function: Callable[..., int | None], name: str, about: str, **how: Any):
-        self.function, self.parameters = function, get_type_hints(function)
-        self.parameters.pop("return")
-        components = [plain_type(kind) for kind in self.parameters.values() if kind is not Given]
-        super().__init__(name, about, components, **how)
-
-    def run(self, arguments: Sequence[str]) -> int:
-        """Runs the command with a command line; returns the exit code.
-
-        Raises:
-            InputError: as `given_in`; and as the function, where the name of a setting is that of its flag.
-        """
-        given = self.given_in(arguments)
-        values: dict[str, Any] = {}
-        for name, kind in self.parameters.items():
-            values[name] = given if kind is Given else given.get(plain_type(kind))
-        try:
-            return self.function(**values) or 0
-        except InputError as error:
-            if type(error) is InputError and error.where in self.marks:
-                raise InputError(error.problem, where=flag_of(error.where), fix=error.fix) from None
-            raise
-
-
 def command(
     about: str, name: str = "", **how: Any
 ) -> Callable[[Callable[..., int | None]], Command]:
@@ -548,7 +537,7 @@ def command(
     Args:
         about: what it does, for its help.
         name: the subcommand; that of the function if not given.
-        how: further arguments of `Options`.
+        how: further arguments of `Command`.
     """
     return lambda function: Command(function, name or function.__name__, about, **how)
 

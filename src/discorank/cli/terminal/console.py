@@ -47,7 +47,6 @@ class Progress:
     Args:
         unit: what is counted.
         fraction: the share of the input consumed so far, None where it is not known.
-        quiet: show nothing.
         watched: what works, where it has notes to show.
     """
 
@@ -55,10 +54,9 @@ class Progress:
         self,
         unit: str,
         fraction: Callable[[], float | None],
-        quiet: bool = False,
         watched: Watched | None = None,
     ) -> None:
-        self.unit, self.quiet = unit, quiet or is_quiet()
+        self.unit, self.quiet = unit, is_quiet()
         self.fraction, self.watched = fraction, watched
         self.begun = time()
         self.is_terminal = sys.stderr.isatty()
@@ -177,12 +175,11 @@ class Counted(Progress):
     Args:
         unit: what is counted.
         total: how many there are.
-        quiet: show nothing.
     """
 
-    def __init__(self, unit: str, total: int, quiet: bool = False) -> None:
+    def __init__(self, unit: str, total: int) -> None:
         self.done, self.whole = 0, total
-        super().__init__(unit, lambda: self.done / self.whole if self.done else None, quiet)
+        super().__init__(unit, lambda: self.done / self.whole if self.done else None)
 
     def more(self, n: int) -> None:
         """Shows that n more are done."""
@@ -202,9 +199,9 @@ class _Lines:
         sys.stderr.flush()
 
 
-def say(text: str, quiet: bool = False) -> None:
+def say(text: str) -> None:
     """Prints a message on stderr, unless the command is quiet."""
-    if not (quiet or is_quiet()):
+    if not is_quiet():
         complain(text)
 
 

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations, product
 from math import nan, sqrt
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
+from scipy import stats  # type: ignore[import-untyped]
 
 from discorank.metrics.errors import InputError
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.selection.agreement import tie_calibration
 from discorank.rerank.selection.meta_evaluation.averaged_correlations import (
     Averaged,
     Coefficient,
-    OrderCounts,
     averaged,
     kendall_like,
     pair_counts,
-    row_value,
     row_values,
     score_rows,
 )
@@ -29,7 +29,6 @@ from discorank.rerank.selection.meta_evaluation.cell_permutation import (
     DrawSettings,
     joint_accuracy_test,
     measure_of,
-    pair_permutation_test,
     paired_tests,
     permutation_test,
     soft_accuracy_test,
@@ -96,20 +95,23 @@ def test_a_constant_metric_has_no_correlation() -> None:
 def test_counts_of_pairs() -> None:
     human, metric = np.array([1.0, 2, 2, 3]), np.array([1.0, 1, 1, 0])
     # 1-2 and 1-2: metric ties; 2-2: both tie; each with 3: the other way round
-    assert pair_counts(human, metric) == OrderCounts(0, 3, 0, 2, 1)
-    assert pair_counts(human, metric).acc23() == pytest.approx(1 / 6)
-    assert pair_counts(human, metric).tau23() == pytest.approx((1 - 5) / 6)
+    assert tuple(pair_counts(human, metric[None])) == (1, -3, 3, 5, 6)
     # ties reach epsilon, inclusive
-    assert pair_counts(human, metric, epsilon=1) == OrderCounts(0, 0, 0, 5, 1)
+    assert tuple(pair_counts(human, metric[None], epsilon=1)) == (1, 0, 0, 5, 6)
+    for statistic, epsilon, value in (("acc23", 0, 1 / 6), ("tau23", 0, -4 / 6)):
+        coefficient = Coefficient(statistic, epsilon=epsilon)  # type: ignore[arg-type]
+        assert row_values(coefficient, human, metric[None])[0] == pytest.approx(value)
 
 
 def test_kendall_like_counts_ties_as_discordant() -> None:
     human, metric = np.array([0.0, 10, 40, 40]), np.array([1.0, 1, 5, 6])
     # of 6 pairs: 0-10 metric tie (-), 40-40 human tie (-), four alike (+)
-    assert kendall_like(human, metric) == pytest.approx((2 / 6, 6))
+    (value,), pairs = kendall_like(human, metric[None])
+    assert (value, pairs) == (pytest.approx(2 / 6), 6)
     # pairs that people put 25 or more apart
-    assert kendall_like(human, metric, threshold=25) == (1, 4)
-    value, pairs = kendall_like(human, metric, threshold=50)
+    (value,), pairs = kendall_like(human, metric[None], threshold=25)
+    assert (value, pairs) == (1, 4)
+    (value,), pairs = kendall_like(human, metric[None], threshold=50)
     assert np.isnan(value)
     assert pairs == 0
 
@@ -148,7 +150,7 @@ def test_calibration_within_segments_is_that_of_compare() -> None:
     draw = np.random.default_rng(3)
     human, metric = draw.integers(3, size=(5, 20)).astype(float), draw.random((5, 20))
     found = averaged(Coefficient("acc_opt", "item"), human, metric)
-    accuracy, epsilon = tie_calibration(metric, human) or (0, 0)
+    accuracy, epsilon = PairDifferences.within_segments(metric, human).calibrated() or (0, 0)
     assert found.value == pytest.approx(accuracy, abs=1e-12)
     assert found.epsilon == pytest.approx(epsilon, abs=1e-12)
 
@@ -321,6 +323,12 @@ ROWS = st.integers(2, 7).flatmap(
         st.lists(st.lists(FEW, min_size=n, max_size=n), min_size=1, max_size=4),
     )
 )
+PEERS: dict[str, Any] = {
+    "pearson": stats.pearsonr,
+    "spearman": stats.spearmanr,
+    "kendall_b": stats.kendalltau,
+    "kendall_c": partial(stats.kendalltau, variant="c"),
+}
 COEFFICIENTS = [
     Coefficient("pearson"),
     Coefficient("spearman"),
@@ -340,38 +348,48 @@ def test_many_rows_at_once_are_each_row(
     coefficient: Coefficient, rows: tuple[list[float], list[list[float]]]
 ) -> None:
     human, metrics = np.array(rows[0]), np.array(rows[1])
-    found = row_values(coefficient, human, metrics)
-    plain = [row_value(coefficient, (human, metric))[0] for metric in metrics]
+    found, _ = row_values(coefficient, human, metrics)
+    plain = [plain_value(coefficient, human, metric) for metric in metrics]
     assert found.tolist() == pytest.approx(plain, abs=1e-9, nan_ok=True)
 
 
-@given(rows=ROWS)
-def test_counts_are_those_of_all_pairs(rows: tuple[list[float], list[list[float]]]) -> None:
-    human, metric = rows[0], rows[1][0]
-    plain = [0] * 5
+def plain_value(coefficient: Coefficient, human: FloatArray, metric: FloatArray) -> float:
+    """A coefficient by scipy, or pair by pair."""
+    name, right, total = coefficient.statistic, 0, 0
+    if name in PEERS:
+        if np.ptp(human) == 0 or np.ptp(metric) == 0:
+            return nan
+        return float(PEERS[name](human, metric).statistic)
     for a, b in combinations(range(len(human)), 2):
-        h, m = np.sign(human[a] - human[b]), np.sign(metric[a] - metric[b])
-        kind = 4 if h == m == 0 else 2 if h == 0 else 3 if m == 0 else 0 if h == m else 1
-        plain[kind] += 1
-    assert pair_counts(np.array(human), np.array(metric)) == OrderCounts(*plain)
+        h, m = human[a] - human[b], metric[a] - metric[b]
+        if name == "kendall_like":
+            total += abs(h) >= coefficient.threshold
+            right += abs(h) >= coefficient.threshold and h * m > 0
+            continue
+        m = 0.0 if abs(m) <= coefficient.epsilon else m
+        total += 1
+        right += np.sign(h) == np.sign(m)
+    share = right / total if total else nan
+    return 2 * share - 1 if name in ("tau23", "kendall_like") else share
 
 
-def test_counts_of_long_rows_are_taken_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_rows_are_taken_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     draw = np.random.default_rng(5)
-    human, metric = draw.integers(4, size=30).astype(float), draw.integers(4, size=30).astype(float)
-    whole = pair_counts(human, metric), kendall_like(human, metric)
-    name = "discorank.rerank.selection.meta_evaluation.averaged_correlations._BLOCK_CELLS"
-    monkeypatch.setattr(name, 70)
-    assert (pair_counts(human, metric), kendall_like(human, metric)) == whole
+    human, *rows = draw.integers(4, size=(3, 30)).astype(float)
+    metrics = np.array(rows)
+    whole = [row_values(one, human, metrics)[0].tolist() for one in COEFFICIENTS]
+    name = "discorank.rerank.selection.meta_evaluation.averaged_correlations"
+    monkeypatch.setattr(f"{name}.BLOCK_CELLS", 70)
+    monkeypatch.setattr(f"{name}.MAX_PAIRS", 70)
+    for coefficient, values in zip(COEFFICIENTS, whole, strict=True):
+        assert row_values(coefficient, human, metrics)[0].tolist() == pytest.approx(values)
 
 
 TABLES = st.tuples(st.integers(2, 4), st.integers(1, 4), st.integers(0, 1 << 30))
 
 
 @pytest.mark.parametrize("averaging", ["none", "sys", "item"])
-@pytest.mark.parametrize(
-    "statistic", ["pearson", "kendall_b", "acc23", "kendall_like", "acc_opt"], ids=str
-)
+@pytest.mark.parametrize("statistic", ["pearson", "kendall_b", "acc23", "kendall_like"], ids=str)
 @given(shape=TABLES)
 def test_what_a_test_measures_is_the_averaged_coefficient(
     statistic: str, averaging: str, shape: tuple[int, int, int]
@@ -407,7 +425,8 @@ def test_exchanged_pairs_are_those_of_every_assignment() -> None:
     human = draw.integers(3, size=(3, 3)).astype(float)
     first, second = draw.random((3, 3)), draw.random((3, 3))
     coefficient = Coefficient("acc_opt", "item")
-    found = pair_permutation_test(human, first, second, coefficient, DrawSettings(200_000))
+    metrics = {"first": first, "second": second}
+    found = paired_tests(human, metrics, coefficient, DrawSettings(200_000))("first", "second")
     assert found is not None
     # every pair changes places or not; epsilons stay
     sides = []

@@ -3,16 +3,19 @@
 ``compare --hypotheses``: systems' outputs in files of their own; what to do where --hypotheses lacks.
 
 Compares the systems of one systems file as the options of ``compare`` say; what ``--decoded`` names are systems too.
+Figures of annotators (``--raters``) and of the spans that they marked (``--spans``) belong to a set.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -24,26 +27,294 @@ from ....integrations.formats.readers.systems import SystemsOptions
 from ....integrations.formats.selection_files import with_chosen
 from ....integrations.formats.system_texts import AlignedOutputs, OutputFiles, about_kind, kind_of
 from ....integrations.formats.wmt.eval_set_folder import pairs_of
+from ....integrations.formats.wmt.judgements import with_judged, with_means_of_raters
+from ....metrics.base import Metric
 from ....metrics.errors import InputError, unknown
 from ....metrics.execution.meter import Meter
 from ....metrics.mixture import Utility
 from ....metrics.registry import WRAPPERS
+from ....metrics.spec.checked_settings import Checked, Field, Rare, settings
 from ....metrics.spec.signature import parse
 from ....metrics.storage.line_source import LineSource, NumberedLines
+from ....report.choices import marked_errors
 from ....rerank.runs.run_file import check_beside, is_table, lines_of_run
 from ....rerank.selection.comparison import SystemComparison, compare_systems, fitted_to_references
 from ....rerank.selection.judged_systems import doubtful_direction
-from ....rerank.selection.kept_comparison import KeptComparison, KeptTable, kept
-from ....rerank.selection.significance import Verdicts, least_p, segments_of_unit, unit_of
-from ....rerank.selection.system_scores import DocumentOutputs, with_references
-from ....tables import Table
-from ...options import build
-from ...options.metric_options import MetricOptions
-from ...options.system_outputs import OutputFileOptions, aligned_outputs
+from ....rerank.selection.ratings import (
+    Markings,
+    People,
+    RaterAgreement,
+    RaterFigures,
+    SpanAgreement,
+    rated_texts,
+    rater_agreement,
+    rater_figures,
+    span_agreement,
+    text_of,
+)
+from ....rerank.selection.significance import (
+    Correction,
+    Verdicts,
+    least_p,
+    segments_of_unit,
+    unit_of,
+)
+from ....rerank.selection.statistics import DRAWS
+from ....rerank.selection.system_scores import DocumentOutputs, RatedSpan, with_references
+from ....tables import Format
+from ...options.system_outputs import aligned_outputs, read_judged_file
 from ...terminal.console import Counted, say
 from ...terminal.watching import judged_line
 from ..cite import signatures_of
-from .people import may_lack, people_tables, with_judgements
+
+if TYPE_CHECKING:
+    from ....metrics.execution.cache import Cache
+
+
+@settings
+class PeopleOptions:
+    """Those who judged, beside the systems.
+
+    Args:
+        judged: files of judgements of the same texts, which join those of the input: JSON lines, logs of
+            Pearmut, or CSV files of Appraise.
+        raters: print every annotator's figures, and how far annotators agree.
+        spans: compare the errors that metrics mark with those that people marked.
+    """
+
+    heading: ClassVar = "judgements"
+
+    judged: tuple[str, ...] = ()
+    raters: bool = False
+    spans: Annotated[bool, Rare()] = False
+
+
+def with_judgements(
+    documents: list[DocumentOutputs], keys: Sequence[HumanKey], judged: Sequence[str]
+) -> list[DocumentOutputs]:
+    """The documents with the scores in files of judgements."""
+    if judged:
+        if len(keys) != 1:
+            fix = "Give the key of their scores, such as --human esa"
+            raise InputError("join the scores of one key", where="--judged", fix=fix)
+        name = keys[0].name
+        rows = [row for path in judged for row in read_judged_file(path, name)]
+        documents = with_judged(documents, rows, name)
+        documents = with_means_of_raters(documents, keys[0].name)
+    return documents
+
+
+def may_lack(keys: Sequence[HumanKey], judged: Sequence[str]) -> tuple[HumanKey, ...]:
+    """The keys, which documents may lack where judgements are in files of their own."""
+    if not judged:
+        return tuple(keys)
+    return tuple(replace(key, may_lack=True) for key in keys)
+
+
+def people_of(
+    documents: Sequence[DocumentOutputs],
+    human: Sequence[tuple[str, bool]],
+    metrics: Sequence[Utility],
+    options: PeopleOptions,
+) -> People:
+    """The figures that the options ask for, of every dimension of people's scores.
+
+    Args:
+        documents: with their judgements.
+        human: the dimensions, each with whether lower is better.
+        metrics: that may mark errors.
+        options: which figures.
+    """
+    asked = [name for name in ("raters", "spans") if getattr(options, name)]
+    if asked and not human:
+        problem = "there are no human scores"
+        raise InputError(problem, where=f"--{asked[0]}", fix="Name their key with --human")
+    raters: list[RaterFigures] = []
+    agreement: list[RaterAgreement] = []
+    spans: list[SpanAgreement] = []
+    for dimension, _ in human:
+        figures = rater_figures(documents, dimension)
+        _warn_of_lone_raters(figures, documents, dimension)
+        if options.raters:
+            if not figures:
+                fix = "Read a file with ratings, or give them with --judged"
+                raise InputError(f"{dimension} has no single ratings", where="--raters", fix=fix)
+            raters += figures
+            agreement += rater_agreement(documents, dimension)
+        if options.spans:
+            spans += span_figures(documents, dimension, metrics)
+    return People(tuple(raters), tuple(agreement), tuple(spans))
+
+
+def _warn_of_lone_raters(
+    figures: Sequence[RaterFigures],
+    documents: Sequence[DocumentOutputs],
+    dimension: str,
+) -> None:
+    """Warns of annotators who saw one system only."""
+    lone = [one.rater for one in figures if one.systems == 1]
+    if lone and len({system for d in documents for system in d.ratings.get(dimension, ())}) > 1:
+        names = ", ".join(lone[:5]) + ("" if len(lone) <= 5 else f" and {len(lone) - 5} more")
+        say(
+            f"warning: {dimension}: {names} rated one system only: how strict they are cannot be told from how good "
+            "it is"
+        )
+
+
+def span_figures(
+    documents: Sequence[DocumentOutputs],
+    dimension: str,
+    metrics: Sequence[Utility],
+) -> list[SpanAgreement]:
+    """Annotators against each other, and every metric that marks errors against their spans."""
+    marking = [metric.parts[0][1] for metric in metrics if _marks_errors(metric)]
+    marked = [
+        (document, system, i, [r.spans for r in ratings if r.spans is not None])
+        for document, system, i, ratings in rated_texts(documents, dimension)
+    ]
+    rated = [one for one in marked if one[3]]
+    if not rated:
+        problem = f"nobody marked spans in {dimension}"
+        raise InputError(problem, where="--spans", fix="Read ratings with spans")
+    among_people: list[Markings] = []
+    for document, system, i, spans in rated:
+        text = text_of(document, system, i)
+        among_people += [(text, gold, other) for gold, other in permutations(spans, 2)]
+    rows = [span_agreement(dimension, "other annotators", among_people)]
+    with Counted("texts", len(rated) * len(marking)) as progress:
+        for metric in marking:
+            if markings := list(_against_metric(metric, rated, progress.more)):
+                rows.append(span_agreement(dimension, metric.signature(), markings))
+    if len(rows) == 1 and metrics:
+        say("warning: none of the metrics marks errors: xcomet and judges that list errors do")
+    return rows
+
+
+def _against_metric(
+    metric: Metric,
+    rated: Sequence[tuple[DocumentOutputs, str, int, Sequence[Sequence[RatedSpan]]]],
+    progress: Callable[[int], None],
+) -> Iterator[Markings]:
+    """The markings of annotators, each with that of a metric, of texts of which it says something."""
+    for document, system, i, spans in rated:
+        predicted = _marked(metric, document, system, i)
+        progress(1)
+        if predicted is not None:
+            text = text_of(document, system, i)
+            yield from ((text, gold, predicted) for gold in spans)
+
+
+def _marks_errors(metric: Utility) -> bool:
+    """Whether it is one metric alone that may mark errors."""
+    return len(metric.parts) == 1 and "error" in metric.parts[0][1].info.reasons
+
+
+def _marked(
+    metric: Metric, document: DocumentOutputs, system: str, i: int
+) -> tuple[RatedSpan, ...] | None:
+    """The errors that a metric marks in a text; None where it says nothing."""
+    text = text_of(document, system, i)
+    references = [texts[i] for name, texts in document.references.items() if name != system]
+    source = None if document.source is None else document.source[i]
+    if metric.info.needs_references and not references:
+        return None
+    reasons: Iterator[Mapping[str, Any]] = iter(metric.explain(text, references[:1], source))
+    errors = marked_errors(text, next(reasons, {}))
+    if errors is None:
+        return None
+    return tuple(RatedSpan(e.start, e.end, e.severity) for e in errors)
+
+
+NOT_INDEPENDENT = "warning: segments of one document are not independent: p is too small, intervals are too narrow"
+
+
+def _checked_unit(unit: str | int) -> str | int:
+    if unit != "auto":
+        segments_of_unit(unit)
+    return unit
+
+
+@settings
+class CompareOptions:
+    """What is compared.
+
+    Args:
+        columns: which column of a table, or key of JSON lines, is which key, such as systems=outputs.
+        input: systems files, each with a document per line, or folders of mt-metrics-eval; of several, each is
+            compared, and means are added.
+        metric: metrics by name or signature; none to compare systems by human scores alone.
+        human: keys that hold human scores, such as mqm:lower; beside --hypotheses files with a column of scores for
+            each system, such as mqm.csv:lower.
+        references: the references that metrics read, by name, all if not given; for --hypotheses and tables of
+            ratings, which have none, their files.
+        as_systems: references to treat as systems.
+        include: further keys that hold systems.
+        draws: how many times the randomisation and the bootstrap draw.
+        seed: of the draws.
+        level: of significance; intervals cover the rest.
+        unit: what draws take: document, segment, how many successive segments of a document, or auto, documents
+            unless these are so few that nothing could be significant.
+        correction: of p for the number of pairs: none, holm or fdr.
+        decoded: files that decode or rerank wrote of the same documents; each is one more system, with the human
+            scores of the systems whose texts it has.
+        baseline: a system, or its file, from which the differences of all others are shown, with p.
+        segment_scores: a file for a row per segment and system, CSV, Parquet or Arrow if its name ends so, else
+            JSONL.
+        document_scores: the same for documents.
+        details: print all tables too: tests of every pair, agreement with people by all measures.
+        save: a folder for texts, scores and tests, from which discorank report makes a page.
+        format: what is printed.
+    """
+
+    input: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    metric: tuple[str, ...] = ()
+    human: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    as_systems: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    draws: Annotated[int, Field(ge=1), Rare()] = DRAWS
+    seed: Annotated[int, Field(ge=0), Rare()] = 0
+    level: Annotated[float, Field(gt=0, lt=1), Rare()] = 0.05
+    unit: Annotated[str | int, Checked(_checked_unit)] = "auto"
+    correction: Correction = "none"
+    decoded: tuple[str, ...] = ()
+    baseline: str | None = None
+    segment_scores: str | None = None
+    document_scores: str | None = None
+    details: bool = False
+    save: str | None = None
+    format: Format = "table"
+
+
+class SetReading(NamedTuple):
+    """How a set of systems is read and compared."""
+
+    options: CompareOptions
+    people: PeopleOptions
+    input_format: str
+    mqm_weights: tuple[str, ...]
+    are_files: bool  # of texts by line
+    cache: Cache | None
+
+    def reference_files(self, path: str) -> tuple[str, ...]:
+        """The files among --references; none where the format of the input has references of its own, by name."""
+        if self.are_files or os.path.isdir(path):
+            return ()
+        format = format_of(recognised_documents(path, self.input_format))
+        if "references" not in format.options:
+            return ()
+        return tuple(name for name in self.options.references if os.path.isfile(name))
+
+    def reference_names(self, path: str) -> list[str]:
+        """The names of the references that metrics read, those of files without their endings; none for all."""
+        if self.are_files:  # which have been read
+            return []
+        files = self.reference_files(path)
+        return [
+            Path(name.removesuffix(".gz")).stem if name in files else name
+            for name in self.options.references
+        ]
 
 
 class SetPlace(NamedTuple):
@@ -55,7 +326,9 @@ class SetPlace(NamedTuple):
     outputs: AlignedOutputs | None = None  # of files of texts by line, in place of the path
 
 
-def set_places(paths: Sequence[str], values: Mapping[str, Any]) -> list[SetPlace]:
+def set_places(
+    paths: Sequence[str], input_format: str, language_pairs: tuple[str, ...]
+) -> list[SetPlace]:
     """The sets that paths name; their names are those of the files, with folders where two are alike.
 
     Raises:
@@ -68,49 +341,12 @@ def set_places(paths: Sequence[str], values: Mapping[str, Any]) -> list[SetPlace
     names = stems if len(set(stems)) == len(stems) else list(paths)
     places = []
     for path, name in zip(paths, names, strict=True):
-        is_folder = values["input_format"] in ("systems", "mtme") and is_eval_set_folder(path)
-        named: tuple[str | None, ...] = values["language_pair"] or (None,)
-        pairs = pairs_of(path, values["language_pair"]) if is_folder else named
+        is_folder = input_format in ("systems", "mtme") and is_eval_set_folder(path)
+        named: tuple[str | None, ...] = language_pairs or (None,)
+        pairs = pairs_of(path, language_pairs) if is_folder else named
         for pair in pairs:
             places.append(SetPlace(path, name if len(pairs) == 1 else f"{name} {pair}", pair))
     return places
-
-
-_BESIDE = ("sources", "documents")  # options that need --hypotheses
-_OF_SYSTEMS_FILES = ("include", "columns", "language_pair", "tasks", "primary")
-
-
-def checked_files(values: Mapping[str, Any]) -> OutputFiles | None:
-    """The files of outputs, None where systems files are given.
-
-    Raises:
-        InputError: options that do not go together.
-    """
-    files = build(OutputFileOptions, values).named(
-        values["input"] and values["input"][0], values["human"]
-    )
-    if files is None:
-        for name in _BESIDE:
-            if values[name]:
-                raise InputError(
-                    "stands beside --hypotheses alone", where=f"--{name}", fix="Add --hypotheses"
-                )
-        return None
-    for name in _OF_SYSTEMS_FILES:
-        if values[name]:
-            _refuse(f"--{name.replace('_', '-')}")
-    if values["input_format"] != "systems":
-        _refuse("--from")
-    if values["statistics"] == "wmt":
-        _refuse("--statistics wmt")
-    return files
-
-
-def _refuse(flag: str) -> None:
-    fix = (
-        "Make a systems file with discorank convert --hypotheses ... --to systems, or leave it out"
-    )
-    raise InputError("does not go with --hypotheses", where=flag, fix=fix)
 
 
 def output_place(files: OutputFiles) -> SetPlace:
@@ -181,116 +417,65 @@ def _command(paths: Sequence[str]) -> str:
     return shlex.join(words)
 
 
-class ComparedSet(NamedTuple):
-    """The comparison of one systems file."""
-
-    name: str
-    settings: Mapping[str, Any]  # how they were compared
-    systems: SystemComparison
-    kept: KeptComparison  # as it is printed and saved
-    people: Sequence[Table] = ()  # those who judged
-
-
 def compare_set(
-    place: SetPlace,
-    metrics: Sequence[Utility],
-    keys: tuple[HumanKey, ...],
-    values: Mapping[str, Any],
-) -> ComparedSet:
+    place: SetPlace, metrics: Sequence[Utility], keys: tuple[HumanKey, ...], how: SetReading
+) -> SystemComparison:
     """One systems file; errors name it."""
-    documents = _read_documents(place, may_lack(keys, values), values)
+    options, judged = how.options, how.people.judged
+    documents = _read_documents(place, may_lack(keys, judged), how)
     ids_unknown = place.outputs is not None and not place.outputs.has_documents
-    unit = _unit(len(documents), ids_unknown, values)
-    values = {**values, "unit": unit}
+    unit = (
+        segment_unit(options.unit)
+        if ids_unknown
+        else unit_of(options.unit, len(documents), options.level)
+    )
     try:
-        if values["references"]:
-            files = reference_files(place.path, values)
-            names = [
-                Path(name.removesuffix(".gz")).stem if name in files else name
-                for name in values["references"]
-            ]
-            documents = with_references(documents, names)
-        documents = with_judgements(documents, keys, values)
-        decoded = []
-        for path in values["decoded"]:
-            decoded.append(DecodedRun.read(path))
-            documents = with_chosen(decoded[-1].source, documents, decoded[-1].name)
-        baseline = baseline_of(values["baseline"], place.outputs, list(documents[0].systems))
+        if references := how.reference_names(place.path):
+            documents = with_references(documents, references)
+        documents = with_judgements(documents, keys, judged)
+        decoded = [DecodedRun.read(path) for path in options.decoded]
+        for run in decoded:
+            documents = with_chosen(run.source, documents, run.name)
+        baseline = baseline_of(options.baseline, place.outputs, list(documents[0].systems))
         human = human_dimensions(documents, keys)
-        for dimension, lower in human:
-            if doubt := doubtful_direction(dimension, lower, documents):
-                say(f"warning: {doubt}", values["quiet"])
+        doubts = [doubtful_direction(*one, documents) for one in human]
+        for doubt in filter(None, doubts):
+            say(f"warning: {doubt}")
         fitted = [fitted_to_references(metric, documents) for metric in metrics]
-        systems = _compare_systems(fitted, documents, human, values)
+        comparison = _compare_systems(fitted, documents, human, place.path, unit, how)
     except InputError as error:
         raise error.inside(place.path) from error
-    for remark in (*_remarks(systems, values), *_remarks_on_decoded(systems, decoded)):
-        say(remark, values["quiet"])
+    remarks = _remarks(comparison, unit, options.level)
+    for remark in (*remarks, *_remarks_on_decoded(comparison, decoded)):
+        say(remark)
     if unit != "document" and not ids_unknown:
-        say(
-            "warning: segments of one document are not independent: p is too small, intervals are too narrow",
-            values["quiet"],
-        )
-    how = _settings(place, ids_unknown, baseline, values)
-    people = people_tables(documents, human, fitted, values)
-    shown = [
-        KeptTable(table.title, tuple(table.head), tuple(map(tuple, table.cells)))
-        for table in people
-    ]
-    comparison = kept(systems, how, shown)
-    num_segments = sum(document.segments for document in documents)
-    how |= {"documents": len(documents), "segments": num_segments}
-    return ComparedSet(place.name, how, systems, comparison, people)
-
-
-def _settings(
-    place: SetPlace, ids_unknown: bool, baseline: str | None, values: Mapping[str, Any]
-) -> dict[str, Any]:
-    """How a set is compared."""
-    tested_by = ("level", "draws", "seed", "correction", "unit")
-    how = {"input": place.path, **{name: values[name] for name in tested_by}}
-    if ids_unknown:
-        # every segment counted as a document
-        how["ids_unknown"] = True
+        say(NOT_INDEPENDENT)
+    more: dict[str, Any] = {"ids_unknown": True} if ids_unknown else {}
     if baseline is not None:
-        how["baseline"] = baseline
-    return how
-
-
-def reference_files(path: str, values: Mapping[str, Any]) -> tuple[str, ...]:
-    """The files among --references; none where the format of the input has references of its own, by name."""
-    if values["hypotheses"] or os.path.isdir(path):
-        return ()
-    format = format_of(recognised_documents(path, values["input_format"]))
-    if "references" not in format.options:
-        return ()
-    return tuple(name for name in values["references"] if os.path.isfile(name))
-
-
-def _unit(documents: int, ids_unknown: bool, values: Mapping[str, Any]) -> str | int:
-    """The settings of draws."""
-    if ids_unknown:
-        return segment_unit(values["unit"])
-    return unit_of(values["unit"], documents, values["level"])
+        more["baseline"] = baseline
+    return replace(
+        comparison,
+        settings={**comparison.settings, **more},
+        people=people_of(documents, human, fitted, how.people),
+    )
 
 
 def _read_documents(
-    place: SetPlace, keys: tuple[HumanKey, ...], values: Mapping[str, Any]
+    place: SetPlace, keys: tuple[HumanKey, ...], how: SetReading
 ) -> list[DocumentOutputs]:
     """The documents of a systems file, or of files of outputs, at least one."""
-    options = SystemsOptions(keys, tuple(values["as_systems"]), tuple(values["include"]))
+    options = SystemsOptions(keys, how.options.as_systems, how.options.include)
     source: NumberedLines
     if place.outputs is not None:
         source = DocumentRows(place.path, iter(place.outputs.rows))
     else:
-        form, columns = values["input_format"], values["columns"]
         source = open_documents(
             place.path,
-            form,
+            how.input_format,
             language_pair=place.language_pair,
-            columns=columns,
-            mqm_weights=values["mqm_weights"],
-            references=reference_files(place.path, values),
+            columns=how.options.columns,
+            mqm_weights=how.mqm_weights,
+            references=how.reference_files(place.path),
         )
     documents = list(read_documents(source, options))
     if not documents:
@@ -302,57 +487,61 @@ def _compare_systems(
     metrics: Sequence[Utility],
     documents: Sequence[DocumentOutputs],
     human: Sequence[tuple[str, bool]],
-    values: Mapping[str, Any],
+    path: str,
+    unit: str | int,
+    how: SetReading,
 ) -> SystemComparison:
     """The systems under every metric, while progress is shown."""
-    quiet, draws, meter = values["quiet"], values["draws"], Meter()
+    options, meter = how.options, Meter()
     num_readings = len(documents) * sum(len(metric.parts) for metric in metrics)
     with (
-        Counted("documents", num_readings, quiet) as reading,
-        Counted("draws", draws * len(metrics), quiet) as drawing,
+        Counted("documents", num_readings) as reading,
+        Counted("draws", options.draws * len(metrics)) as drawing,
     ):
         comparison = compare_systems(
             metrics,
             documents,
             human,
-            draws=draws,
-            seed=values["seed"],
-            level=values["level"],
-            unit=values["unit"],
-            correction=values["correction"],
-            cache=build(MetricOptions, values).cache(),
+            input=path,
+            draws=options.draws,
+            seed=options.seed,
+            level=options.level,
+            unit=unit,
+            correction=options.correction,
+            cache=how.cache,
             reading=reading.more,
             drawing=drawing.more,
             meter=meter,
         )
     if judged := judged_line(meter.now):
-        say(judged, quiet)
+        say(judged)
     return comparison
 
 
-def _remarks(comparison: SystemComparison, values: Mapping[str, Any]) -> list[str]:
+def _remarks(comparison: SystemComparison, unit: str | int, level: float) -> list[str]:
     """Notes for the reader of a comparison."""
     remarks = []
-    for scored, verdicts in zip(comparison.scored, comparison.verdicts, strict=True):
-        if scored.cuts:
+    scores = comparison.scores
+    for m, verdicts in enumerate(comparison.metrics):
+        name = verdicts.name
+        if verdicts.cuts:
             remarks.append(
-                f"{scored.name}: {scored.cuts} texts were too long, and not all of them was read"
+                f"{name}: {verdicts.cuts} texts were too long, and not all of them was read"
             )
-        lacking = 0 if scored.segments is None else int(np.isnan(scored.segments).sum())
+        lacking = int(np.isnan(scores.segments[m]).sum()) if scores.has_segments(m) else 0
         if lacking:
-            remarks.append(
-                f"{scored.name}: {lacking} texts have no score, and are left out of means"
-            )
-        if values["unit"] != verdicts.unit == "document":
-            remarks.append(f"{scored.name}: scores whole documents, which its draws take")
+            remarks.append(f"{name}: {lacking} texts have no score, and are left out of means")
+        if unit != verdicts.unit == "document":
+            remarks.append(f"{name}: scores whole documents, which its draws take")
     if len(comparison.systems) > 1:
-        remarks += too_few(comparison.verdicts, values["level"])
+        remarks += too_few(comparison.metrics, level)
     return remarks
 
 
 def too_few(verdicts: Sequence[Verdicts], level: float) -> list[str]:
     """Warnings of draws of so few units that exchanging them cannot give a p below the level."""
-    counts = dict.fromkeys((v.units, v.unit) for v in verdicts if least_p(v.units) >= level)
+    counts = dict.fromkeys((v.units or 0, v.unit) for v in verdicts)
+    few = [(units, unit) for units, unit in counts if least_p(units) >= level]
     return [
         f"warning: with {units} units (by {unit}) no p is below {least_p(units):g}, and none is significant; "
         + (
@@ -360,7 +549,7 @@ def too_few(verdicts: Sequence[Verdicts], level: float) -> list[str]:
             if unit == "segment"
             else "give more documents, or smaller units: --unit"
         )
-        for units, unit in counts
+        for units, unit in few
     ]
 
 
@@ -399,9 +588,8 @@ def _metric_names(signature: str) -> frozenset[str]:
     return frozenset(call.name for call in calls if call.name not in WRAPPERS)
 
 
-def check_decoded(values: Mapping[str, Any], has_scores: bool, num_sets: int) -> None:
+def check_decoded(paths: Sequence[str], has_scores: bool, num_sets: int) -> None:
     """Raises InputError for a decoded file that is given twice, or with several systems files or WMT's statistics."""
-    paths = values["decoded"]
     repeated = [path for i, path in enumerate(paths) if path in paths[:i]]
     if repeated:
         raise InputError(f"{repeated[0]} is given twice", where="--decoded", fix="Give each once")
@@ -414,18 +602,17 @@ def _remarks_on_decoded(
     comparison: SystemComparison, decoded: Sequence[DecodedRun]
 ) -> Iterator[str]:
     """Warnings of metrics that judge their own choices, and of choices without a human score."""
+    scores = comparison.scores
     for run in decoded:
-        for scored in comparison.scored:
-            if run.metrics & _metric_names(scored.name):
-                about = f"{run.name} was decoded with {scored.name}"
+        for metric in comparison.metrics:
+            if run.metrics & _metric_names(metric.name):
+                about = f"{run.name} was decoded with {metric.name}"
                 yield f"warning: {about}, whose scores of {run.name} are therefore too good"
-        for meta in comparison.meta:
-            human = meta.human
-            if run.name not in human.systems:
-                yield f"warning: {run.name} has no score in {human.name}"
-            elif human.segments is not None:
-                known = ~np.isnan(human.segments)
-                lacking = int((known.any(axis=0) & ~known[human.systems.index(run.name)]).sum())
-                if lacking:
-                    about = f"{run.name} has no score in {human.name} for {lacking} segments"
-                    yield f"{about}, in which no judged system has its text"
+        for h, human in enumerate(comparison.human, len(comparison.metrics)):
+            known = ~np.isnan(scores.segments[h])
+            name = human.scores.name
+            if run.name not in human.scores.systems:
+                yield f"warning: {run.name} has no score in {name}"
+            elif lacking := int((known.any(axis=0) & ~known[scores.systems.index(run.name)]).sum()):
+                about = f"{run.name} has no score in {name} for {lacking} segments"
+                yield f"{about}, in which no judged system has its text"

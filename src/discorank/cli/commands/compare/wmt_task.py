@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from ....integrations.formats.format_table import is_eval_set_folder
 from ....integrations.formats.wmt.eval_set_folder import language_pairs
@@ -28,9 +27,7 @@ from ....rerank.selection.meta_evaluation.task_results import (
     run_tasks,
     task_set,
 )
-from ....tables import Column, Table, decimals, number, of_set, printed, text_table, whole, words
-from ...options import build
-from ...options.metric_options import MetricOptions
+from ....tables import Column, Table, decimals, number, of_set, text_table, whole, words
 from ...options.system_outputs import (
     EvalSetReading,
     EvalSetTexts,
@@ -40,6 +37,9 @@ from ...options.system_outputs import (
 )
 from ...terminal.console import Counted
 from .compared_sets import SetPlace
+
+if TYPE_CHECKING:
+    from ....metrics.execution.cache import Cache
 
 BLOCK = 100  # draws between looks at p
 
@@ -73,10 +73,36 @@ class TaskOptions:
     domain: Annotated[str | None, Rare()] = None
     nan_as_zero: Annotated[bool, Rare()] = False
 
+    @property
+    def have_scores(self) -> bool:
+        """Whether metrics come with scores of their own, so that none need be named."""
+        return bool(self.tasks) or self.statistics == "wmt"
 
-def has_metric_scores(values: Mapping[str, Any]) -> bool:
-    """Whether metrics come with scores of their own, so that none need be named."""
-    return bool(values["tasks"]) or values["statistics"] == "wmt"
+
+class TaskReading(NamedTuple):
+    """How test sets are read and tested, and the metrics that score them."""
+
+    options: TaskOptions
+    texts: EvalSetTexts
+    reading: EvalSetReading
+    human: tuple[str, ...]  # the keys of human scores of documents
+    metrics: Sequence[Utility]
+    cache: Cache | None
+    level: float  # of significance
+    seed: int  # of draws
+
+    def eval_set(self, place: SetPlace) -> EvalSet:
+        """A test set, with the scores of the metrics."""
+        how = reading_options(self.texts, self.reading)
+        pair, form = place.language_pair, self.options.input_format
+        eval_set = eval_set_at(place.path, place.name, pair, how, form, self.human)
+        return with_own_metrics(eval_set, self.metrics, self.cache)
+
+    @property
+    def drawn(self) -> DrawSettings | None:
+        """How tests draw, None for no tests."""
+        draws = self.options.task_draws
+        return DrawSettings(draws, self.seed, BLOCK) if draws else None
 
 
 def only_folder(paths: Sequence[str]) -> str:
@@ -90,71 +116,43 @@ def only_folder(paths: Sequence[str]) -> str:
     return paths[0]
 
 
-def run_statistics(
-    places: Sequence[SetPlace], metrics: Sequence[Utility], values: Mapping[str, Any]
-) -> int:
-    """Prints every metric's agreement with people at the levels of the scores there are; returns the exit code."""
+def statistics_tables(places: Sequence[SetPlace], task: TaskReading) -> list[Table]:
+    """Every metric's agreement with people at the levels of the scores there are."""
     tables: list[Table] = []
     for place in places:
-        eval_set = with_own_metrics(
-            _eval_set(place, values), metrics, build(MetricOptions, values).cache()
-        )
-        for agreement in _agreements(eval_set, place, values):
-            tables += of_set(place.name, agreement_tables(agreement, values["level"]))
-    sys.stdout.write(printed(tables, values["format"]))
-    return 0
+        for agreement in _agreements(task.eval_set(place), place, task):
+            tables += of_set(place.name, agreement_tables(agreement, task.level))
+    return tables
 
 
-def run_task_set(path: str, metrics: Sequence[Utility], values: Mapping[str, Any]) -> int:
-    """Prints a task set's values, ranks and averages; returns the exit code."""
-    name = values["tasks"]
+def task_set_tables(path: str, name: str, task: TaskReading) -> list[Table]:
+    """A task set's values, ranks and averages."""
     folder = Path(path)
     if not is_eval_set_folder(folder):
         folder = folder / folder_of(name)
-    pairs = tuple(values["language_pair"])
+    pairs = task.texts.language_pair
     tasks = task_set(name, pairs or (language_pairs(folder) if name == "wmt25" else ()))
     eval_sets = {}
     for pair in tasks.language_pairs:
-        place = SetPlace(str(folder), f"{folder.name} {pair}", pair)
-        eval_sets[pair] = with_own_metrics(
-            _eval_set(place, values), metrics, build(MetricOptions, values).cache()
-        )
-    drawn = _drawn(values)
-    total = num_steps(tasks, eval_sets, drawn)
-    with Counted("metrics and tests", total, values["quiet"]) as progress:
-        result = run_tasks(tasks, eval_sets, drawn, values["level"], progress.more)
-    tables = task_tables(tasks.name, result, values["level"], values["every_task"])
-    sys.stdout.write(printed(tables, values["format"]))
-    return 0
+        eval_sets[pair] = task.eval_set(SetPlace(str(folder), f"{folder.name} {pair}", pair))
+    total = num_steps(tasks, eval_sets, task.drawn)
+    with Counted("metrics and tests", total) as progress:
+        result = run_tasks(tasks, eval_sets, task.drawn, task.level, progress.more)
+    return task_tables(tasks.name, result, task.level, task.options.every_task)
 
 
-def _eval_set(place: SetPlace, values: Mapping[str, Any]) -> EvalSet:
-    options = reading_options(build(EvalSetTexts, values), build(EvalSetReading, values))
-    form, human = values["input_format"], values["human"]
-    return eval_set_at(place.path, place.name, place.language_pair, options, form, human)
-
-
-def _drawn(values: Mapping[str, Any]) -> DrawSettings | None:
-    """How tests draw, None for no tests."""
-    draws = values["task_draws"]
-    return DrawSettings(draws, values["seed"], BLOCK) if draws else None
-
-
-def _agreements(
-    eval_set: EvalSet, place: SetPlace, values: Mapping[str, Any]
-) -> list[LevelAgreement]:
+def _agreements(eval_set: EvalSet, place: SetPlace, task: TaskReading) -> list[LevelAgreement]:
     """The agreement at every level that has people's and metrics' scores."""
     options = AgreementOptions(
-        human=values["with_human"],
-        outliers=values["with_outliers"],
-        domain=values["domain"],
-        nan_as_zero=values["nan_as_zero"],
-        drawn=_drawn(values),
-        level=values["level"],
+        human=task.options.with_human,
+        outliers=task.options.with_outliers,
+        domain=task.options.domain,
+        nan_as_zero=task.options.nan_as_zero,
+        drawn=task.drawn,
+        level=task.level,
     )
-    names = tuple(values["human_scores"]) or tuple(
-        dict.fromkeys(eval_set.standards.human_scores.values())
-    )
+    known = eval_set.standards.human_scores.values()
+    names = task.reading.human_scores or tuple(dict.fromkeys(known))
     agreements = []
     for name in (each.rpartition(":")[2] for each in names):
         for level in LEVELS:
@@ -163,14 +161,13 @@ def _agreements(
                 continue
             num_tests = len(list(combinations(metrics, 2))) * len(TESTED) // 2
             total = len(metrics) + (num_tests if options.drawn else 0)
-            with Counted("metrics and tests", total, values["quiet"]) as progress:
+            with Counted("metrics and tests", total) as progress:
                 agreements.append(level_agreement(eval_set, name, level, options, progress.more))
     if not eval_set.human_scores:
         raise InputError("no human scores", where=place.name, fix="Give some, or name their key")
     if not agreements:
-        raise InputError(
-            "no metric has scores where people have", where=place.name, fix="Give -m METRIC"
-        )
+        problem = "no metric has scores where people have"
+        raise InputError(problem, where=place.name, fix="Give -m METRIC")
     return agreements
 
 

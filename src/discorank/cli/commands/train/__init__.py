@@ -1,1 +1,1 @@
-"""``discorank train KIND``: `train_metrics` trains models of metrics, `train_weights` weights by judgements."""
+"""``discorank train KIND``, in a room that no other command imports."""
