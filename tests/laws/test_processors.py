@@ -94,7 +94,7 @@ def of_processor(processor: tuple[str, ...]) -> object:
     return pytest.param(processor, marks=marks, id="-".join(processor))
 
 
-@pytest.mark.parametrize("processor", map(of_processor, PROCESSORS))
+@pytest.mark.parametrize("processor", [*map(of_processor, PROCESSORS)])
 def test_bytes_of_another_processor_do_not_depend_on_it(processor: tuple[str, ...]) -> None:
     pytest.importorskip("torch")
     if platform.machine() not in ("x86_64", "AMD64"):

@@ -202,7 +202,7 @@ def test_edits_at_the_limits(
 ) -> None:
     chance = random.Random(7)
     texts = [" ".join(str(chance.randrange(vocabulary)) for _ in range(n)) for n in lengths]
-    fast, plain = both_ways(kernels, lambda: [TER().pairwise(texts, texts)])
+    fast, plain = both_ways(kernels, lambda: [TER().pairwise([texts[0], texts[-1]], texts)])
     assert fast == plain
 
 
