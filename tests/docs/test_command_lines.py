@@ -32,7 +32,7 @@ pytestmark = [
 @pytest.fixture(autouse=True)
 def figures_are_blank(monkeypatch: pytest.MonkeyPatch) -> None:
     """No page shows the output of `report`, whose figures tests/report draws."""
-    monkeypatch.setattr(plots, "inline", lambda figure, about: "<svg/>")
+    monkeypatch.setattr(plots, "image", lambda figure, about: plots.Plot("data:,", about, None))
 
 
 @pytest.fixture(scope="module")

@@ -337,7 +337,9 @@ def modules() -> list[str]:
 def test_examples_in_docstrings(name: str) -> None:
     module = importlib.import_module(name)
     assert module.__doc__, f"{name} says nothing of itself"
-    assert doctest.testmod(module).failed == 0
+    path = Path(str(module.__file__))
+    if path.suffix != ".py" or ">>>" in path.read_text():
+        assert doctest.testmod(module).failed == 0
 
 
 def test_nothing_unfinished_or_unsafe() -> None:

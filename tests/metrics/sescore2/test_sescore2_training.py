@@ -76,7 +76,7 @@ def texts() -> tuple[str, ...]:
         ["the new budget", "a red house", "the security plan", "two shares", "the annual report"],
         ["in May", "on monday", "near the river", "after the war", "for 5 years", ""],
     ]
-    drawn = [" ".join(str(random.choice(part)) for part in parts).strip() + "." for _ in range(44)]
+    drawn = [" ".join(str(random.choice(part)) for part in parts).strip() + "." for _ in range(60)]
     return tuple(dict.fromkeys(drawn))
 
 
@@ -349,7 +349,7 @@ def test_an_interrupted_training_ends_in_the_same_weights(work: Path, tmp_path: 
 def test_a_training_that_is_killed_ends_in_the_same_files(work: Path, tmp_path: Path) -> None:
     def command(name: str) -> list[str]:
         folders = ["-o", str(tmp_path / name / "model"), "--work", str(tmp_path / name / "work")]
-        small = ["--backbone", ENCODER, "--epochs", "4", "--batch-size", "4", "--device", "cpu"]
+        small = ["--backbone", ENCODER, "--epochs", "6", "--batch-size", "4", "--device", "cpu"]
         often = ["--save-every-seconds", "0", "--quiet"]
         return ["train", "sescore2", "fit", "texts.txt", *folders, *small, *often]
 
@@ -485,7 +485,7 @@ def test_bounds_of_a_head_trained_without_dropout_map_a_text_with_itself_to_0() 
 
 def test_training_learns_what_it_is_shown(work: Path, tmp_path: Path) -> None:
     changed = {
-        "epochs": 7,
+        "epochs": 10,
         "identical": 1.0,
         "strange": 1.0,
         "learning_rate": 1e-3,
