@@ -145,7 +145,12 @@ class Packing:
 
     def firsts(self, x: Any, offsets: Any = 0) -> Any:
         """Of values [tokens, ...] that of each sequence's first token, [n, ...], or so many [n] behind it."""
-        return x.index_select(0, self._tensor(self.spans.start)[self._place] + offsets)
+        return x.index_select(0, self._starts + offsets)
+
+    @cached_property
+    def _starts(self) -> Any:
+        """Row of every sequence's first token, [n]."""
+        return self._tensor(self.spans.start)[self._place]
 
     def lasts(self, x: Any) -> Any:
         """Of values [tokens, ...] that of each sequence's last token, [n, ...]."""
@@ -173,19 +178,28 @@ class Packing:
 
     def reduced(self, x: Any, kind: str) -> Any:
         """As `sums` and `maxima` in one call, which adds up in another order."""
-        lengths = self._tensor(self.spans.length)
         x = x[: self.num_tokens].contiguous()
-        reduced = self.torch.segment_reduce(x, kind, lengths=lengths, axis=0, unsafe=True)
+        reduced = self.torch.segment_reduce(x, kind, lengths=self._lengths, axis=0, unsafe=True)
         return reduced[self._place]
+
+    @cached_property
+    def _lengths(self) -> Any:
+        """Tokens of every sequence in the row, [n]."""
+        return self._tensor(self.spans.length)
 
     def spread(self, values: Any) -> Any:
         """Values of the sequences [n, ...] for each of their tokens, [tokens, ...]."""
-        return values.index_select(0, self._tensor(np.repeat(self.order, self.spans.length)))
+        return values.index_select(0, self._sequence)
+
+    @cached_property
+    def _sequence(self) -> Any:
+        """Number of the sequence of every token, [tokens]."""
+        return self._tensor(np.repeat(self.order, self.spans.length))
 
     @cached_property
     def counts(self) -> Any:
         """Number of tokens of every sequence, float64 [n]."""
-        return self._tensor(self.spans.length)[self._place].double()
+        return self._lengths[self._place].double()
 
     @cached_property
     def places(self) -> Any:
@@ -211,12 +225,19 @@ class Packing:
         kernel = None if self.bias else _varlen(query.device, query.dtype, query.shape[2])
         if kernel is None:
             return self._in_groups(query, key, value, scaling)
-        # The spare rows are a sequence of their own.
-        lengths = np.append(self.spans.length, len(query) - self.num_tokens)
-        ends = self._tensor(np.append(0, lengths.cumsum()).astype(np.int32))
-        longest = int(lengths.max())
         q, k, v = (x.contiguous() for x in (query, key, value))
+        ends, longest = self._ends
         return kernel(q, k, v, ends, ends, longest, longest, scale=scaling)
+
+    @cached_property
+    def _ends(self) -> tuple[Any, int]:
+        """Where each sequence ends, behind a 0, and the longest; the spare rows are a sequence of their own.
+
+        Made once for all layers: each copy to a GPU waits for what it has to do.
+        """
+        lengths = np.append(self.spans.length, -self.num_tokens % ROWS)
+        ends = self._tensor(np.append(0, lengths.cumsum()).astype(np.int32))
+        return ends, int(lengths.max())
 
     def _in_slabs(self, query: Any, key: Any, value: Any, scaling: float) -> Any:
         """Attention of sequences of one length at a time."""
