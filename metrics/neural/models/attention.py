@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -159,28 +159,21 @@ class Packing:
 
     def sums(self, x: Any) -> Any:
         """Of values [tokens, ...] the sum of each sequence, [n, ...]."""
-        if self.on_cpu:
-            return self._by_slab(x, lambda values: values.sum(1))
         return self.reduced(x, "sum")
 
     def means(self, x: Any) -> Any:
         """Of values [tokens, ...] the mean of each sequence, [n, ...]."""
         return self.sums(x) / self.counts[:, None].to(x.dtype)
 
-    def maxima(self, x: Any) -> Any:
-        """Of values [tokens, ...] the greatest of each sequence, [n, ...]."""
+    def reduced(self, x: Any, kind: Literal["sum", "max"]) -> Any:
+        """Of values [tokens, ...] the sum or the greatest of each sequence [n, ...]; a GPU adds up in another order."""
         if self.on_cpu:
-            return self._by_slab(x, lambda values: values.amax(1))
-        return self.reduced(x, "max")
-
-    def _by_slab(self, x: Any, function: Callable[[Any], Any]) -> Any:
-        return self.torch.cat([function(slab.rows(x)) for slab in self.slabs])[self._place]
-
-    def reduced(self, x: Any, kind: str) -> Any:
-        """As `sums` and `maxima` in one call, which adds up in another order."""
-        x = x[: self.num_tokens].contiguous()
-        reduced = self.torch.segment_reduce(x, kind, lengths=self._lengths, axis=0, unsafe=True)
-        return reduced[self._place]
+            function = self.torch.sum if kind == "sum" else self.torch.amax
+            values = self.torch.cat([function(slab.rows(x), 1) for slab in self.slabs])
+        else:
+            x = x[: self.num_tokens].contiguous()
+            values = self.torch.segment_reduce(x, kind, lengths=self._lengths, axis=0, unsafe=True)
+        return values[self._place]
 
     @cached_property
     def _lengths(self) -> Any:
@@ -189,12 +182,7 @@ class Packing:
 
     def spread(self, values: Any) -> Any:
         """Values of the sequences [n, ...] for each of their tokens, [tokens, ...]."""
-        return values.index_select(0, self._sequence)
-
-    @cached_property
-    def _sequence(self) -> Any:
-        """Number of the sequence of every token, [tokens]."""
-        return self._tensor(np.repeat(self.order, self.spans.length))
+        return values.index_select(0, self._tensor(np.repeat(self.order, self.spans.length)))
 
     @cached_property
     def counts(self) -> Any:
@@ -224,7 +212,7 @@ class Packing:
             return self._in_slabs(query, key, value, scaling)
         kernel = None if self.bias else _varlen(query.device, query.dtype, query.shape[2])
         if kernel is None:
-            return self._in_groups(query, key, value, scaling)
+            return self._groups(query, key, value, scaling)
         q, k, v = (x.contiguous() for x in (query, key, value))
         ends, longest = self._ends
         return kernel(q, k, v, ends, ends, longest, longest, scale=scaling)
@@ -261,12 +249,9 @@ class Packing:
 
     @cached_property
     def _groups(self) -> Attention:
+        """Attention of sequences of about one length at a time."""
         rows = self.num_tokens + -self.num_tokens % ROWS
         return Attention(self.spans, self.spans, rows, self.device, bias=self.bias)
-
-    def _in_groups(self, query: Any, key: Any, value: Any, scaling: float) -> Any:
-        """Attention of sequences of about one length at a time."""
-        return self._groups(query, key, value, scaling)
 
 
 @cache
@@ -409,8 +394,7 @@ class Attention:
             if shared > 1:
                 attended = attended.reshape(len(q), num_heads, -1, attended.shape[3])
             by_sequence = attended.transpose(1, 2)  # [n, q, heads, d]
-            by_row = by_sequence.reshape(-1, *by_sequence.shape[2:])  # [n * q, heads, d]
-            states.append(by_row)
+            states.append(by_sequence.flatten(0, 1))  # [n * q, heads, d]
         return torch.cat(states).index_select(0, self.state_rows)
 
 
@@ -450,8 +434,7 @@ def _group(queries: Spans, before: Spans, own: bool, window: int | None) -> _Gro
     mask = np.arange(k) < num_seen[:, None, :, None]  # [n, 1, q, k]
     if window is not None:
         mask &= np.arange(k) >= num_seen[:, None, :, None] - window
-    query_rows = queries.start[:, None] + query  # [n, q]
-    return _Group(query_rows, key_rows, mask)
+    return _Group(queries.start[:, None] + query, key_rows, mask)
 
 
 def _padded(lengths: IntArray) -> int:
