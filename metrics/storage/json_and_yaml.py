@@ -83,7 +83,7 @@ def parse_json(line: bytes, surrogates: bool = False) -> Any:
         InputError: the line is not UTF-8, or not JSON, an object has a key twice, a text holds a lone surrogate, a
             whole number has more digits than Python converts, it is nested deeper than `DEPTH`, or has too many values.
     """
-    value = _value(line, unique_members, "Write one object per line")
+    value = _value(line, unique_members)
     escape = None if surrogates else _ESCAPED_SURROGATE.search(line)
     if escape:
         try:
@@ -98,7 +98,7 @@ def parse_json(line: bytes, surrogates: bool = False) -> Any:
 def _value(
     data: bytes,
     make_object: Callable[[list[tuple[str, Any]]], Any] | None,
-    fix: str,
+    fix: str = "",
     errors: str = "strict",
 ) -> Any:
     """The value in JSON of which size and depth are bounded."""
@@ -108,21 +108,23 @@ def _value(
     except InputError:
         raise
     except json.JSONDecodeError as error:
-        raise InputError(f"not JSON: {error.msg} at column {error.colno}", fix=fix) from error
+        problem = f"not JSON: {error.msg} at column {error.colno}"
+        raise InputError(problem, fix=fix or "Write one object per line") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 at byte {error.start}", fix="Save it as UTF-8") from error
+        problem = f"not UTF-8 at byte {error.start}"
+        raise InputError(problem, fix=fix or "Save it as UTF-8") from error
     except ValueError as error:
         problem = "a whole number with too many digits"
-        raise InputError(problem, fix="Write it as text or as 1e9") from error
+        raise InputError(problem, fix=fix or "Write it as text or as 1e9") from error
     except RecursionError:
-        raise _too_deep() from None
+        raise _too_deep(fix) from None
     if data.count(b"[") + data.count(b"{") > DEPTH and _is_deep(value):
-        raise _too_deep()
+        raise _too_deep(fix)
     return value
 
 
-def _too_deep() -> InputError:
-    return InputError("nested too deeply", fix=f"Expected at most {DEPTH} levels")
+def _too_deep(fix: str) -> InputError:
+    return InputError("nested too deeply", fix=fix or f"Expected at most {DEPTH} levels")
 
 
 def _is_deep(value: Any) -> bool:

@@ -177,5 +177,5 @@ def test_a_file_is_given_once_and_bounded(write: Callable[[str, str], str]) -> N
     with pytest.raises(InputError, match="is a hypothesis and a reference"):
         read_outputs(OutputFiles((path,), (path,)))
     for form in ("plain", "decoded", "systems"):
-        with use_limits(rows=2), pytest.raises(InputError, match="segments"):
+        with use_limits(rows=2), pytest.raises(InputError, match="rows"):
             read_system_texts(write(form, FORMS[form]))

@@ -374,7 +374,7 @@ def test_an_export_is_read_campaign_by_campaign(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"a": [{"annotation": 1', "not JSON"),
+        ('{"a": [{"annotation": 1', "no JSON"),
         ('{"a": [3]}', "a 1: found 3, expected an object"),
         ('{"a": [{"annotation": [], "item": [1], "user_id": "u"}]}', "0 annotations of 1 items"),
         ("{}", "nothing was rated"),
