@@ -16,9 +16,8 @@ released code, operations at the border of the table are kept, text after a hyph
 the very end.
 
 A text gets up to `MAX_MISTAKES` mistakes. Each is, with probability `drops`, a random drop of one to six words that
-nothing else touches, else one of the edits that a retrieved neighbour suggests, each at most once. For ablation,
-`random_edits` replaces and adds random words at random places instead. All draws come from the generator of the
-caller.
+nothing else touches, else one of the edits that a retrieved neighbour suggests, each at most once. All draws come from
+the generator of the caller.
 """
 
 from __future__ import annotations
@@ -262,7 +261,6 @@ def _operations(anchor: Sequence[str], neighbour: Sequence[str]) -> list[int]:
 
 MAX_MISTAKES = 5  # of a text
 MAX_DROP_WORDS = 6
-Operations = Literal["all", "delete", "insert-replace"]
 
 
 def mined(edits: Sequence[Edit]) -> list[Edit]:
@@ -275,7 +273,6 @@ def sampled(
     words: int,
     random: Generator,
     drops: float = 1 / 3,
-    operations: Operations = "all",
 ) -> list[Edit]:
     """One to `MAX_MISTAKES` disjoint edits of a text, from left to right; none where nothing is possible.
 
@@ -284,15 +281,10 @@ def sampled(
         words: the number of words of the text.
         random: where draws come from.
         drops: the probability that a mistake is a random drop.
-        operations: which mistakes are made at all.
     """
-    if operations != "all":
-        deletes = operations == "delete"
-        proposals = [edit for edit in proposals if (edit.kind == "delete") == deletes]
     # how many mistakes, and how many of them are drops
     mistakes = int(random.integers(1, MAX_MISTAKES + 1))
-    share = {"all": drops, "delete": 1.0, "insert-replace": 0.0}[operations]
-    num_drops = int((random.random(mistakes) < share).sum())
+    num_drops = int((random.random(mistakes) < drops).sum())
     num_proposals = min(mistakes - num_drops, len(proposals))
     # proposals first: they cannot move, drops go where there is room
     order = random.permutation(len(proposals))
@@ -304,30 +296,6 @@ def sampled(
         if drop:
             chosen.append(drop)
     return sorted(chosen)
-
-
-def random_edits(
-    words: int,
-    vocabulary: Sequence[str],
-    random: Generator,
-) -> list[Edit]:
-    """As many disjoint insertions and replacements of single random words as a text may have mistakes.
-
-    Args:
-        words: the number of words of the text.
-        vocabulary: what is drawn from; words that stand in it often are drawn often.
-        random: where draws come from.
-    """
-    order = random.permutation(words)
-    places = sorted(order[:MAX_MISTAKES].tolist())
-    drawn = random.integers(len(vocabulary), size=len(places))
-    new = [vocabulary[i] for i in drawn]
-    inserts = random.random(len(places)) < 0.5
-    edits = []
-    for place, word, insert in zip(places, new, inserts, strict=True):
-        end = place if insert else place + 1
-        edits.append(Edit(place, end, (word,)))
-    return edits
 
 
 def _free(chosen: Sequence[Edit], words: int) -> list[bool]:

@@ -12,7 +12,7 @@ each with its own probability, beside every synthetic pair.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -55,7 +55,6 @@ class Training:
 
     Args:
         backbone: the encoder to start from: minilm, a folder or a name on the hub.
-        pairs: how many synthetic pairs are used, drawn at random; all if not given.
         epochs: passes over them.
         batch_size: pairs in one step of the optimiser.
         learning_rate: of the encoder at the first step; it falls to 0 in a line.
@@ -68,13 +67,11 @@ class Training:
         strange: how often with another anchor.
         max_tokens: the longest text.
         validate_every: steps between validations; once an epoch if not given.
-        patience: so many validations in a row without gain end the training; never if not given. It needs validation.
         save_every_seconds: time between states to resume from.
         seed: of all draws.
     """
 
     backbone: str = "minilm"
-    pairs: Annotated[int, Field(ge=1)] | None = None
     epochs: Annotated[int, Field(ge=1)] = 1
     batch_size: Annotated[int, Field(ge=1)] = 32
     learning_rate: Annotated[float, Field(ge=0, le=1)] = 3e-5
@@ -87,7 +84,6 @@ class Training:
     strange: Annotated[float, Field(ge=0, le=1)] = 1 / 16
     max_tokens: Annotated[int, Field(ge=8)] = 256
     validate_every: Annotated[int, Field(ge=1)] | None = None
-    patience: Annotated[int, Field(ge=1)] | None = None
     save_every_seconds: Annotated[float, Field(ge=0)] = 120.0
     seed: Annotated[int, Field(ge=0)] = 1
 
@@ -105,14 +101,6 @@ MIN_HELD_OUT = 20  # references that can tell one model from another
 POOL = 64  # batches whose pairs are sorted by length together
 
 
-def sample(count: int, size: int | None, seed: int) -> frozenset[int] | None:
-    """Numbers of `size` of `count` rows, drawn at random, those of a smaller sample among them; None for all rows."""
-    if size is None or size >= count:
-        return None
-    order = np.random.default_rng([seed, 5]).permutation(count)
-    return frozenset(order[:size].tolist())
-
-
 class Examples(NamedTuple):
     """Pairs of texts with scores."""
 
@@ -122,19 +110,15 @@ class Examples(NamedTuple):
     scores: FloatArray  # [n]
 
     @classmethod
-    def of(
-        cls, rows: Iterable[Mapping[str, Any]], chosen: Container[int] | None = None
-    ) -> Examples:
-        """The rows of `severity.label`, those with the chosen numbers alone where some are.
+    def of(cls, rows: Iterable[Mapping[str, Any]]) -> Examples:
+        """The rows of `severity.label`.
 
         Raises:
             InputError: there is none.
         """
         number: dict[str, int] = {}
         pairs: list[tuple[int, int, float]] = []
-        for place, row in enumerate(rows):
-            if chosen is not None and place not in chosen:
-                continue
+        for row in rows:
             hypothesis = number.setdefault(row["hypothesis"], len(number))
             reference = number.setdefault(row["reference"], len(number))
             pairs.append((hypothesis, reference, float(row["score"])))
@@ -258,9 +242,7 @@ class Run:
         self.padding = self.network["encoder"].config.pad_token_id or 0
         self.reader = reader_of(self.folder, self.network["encoder"], settings.max_tokens)
 
-        num_pairs = (pairs.counts or {}).get("pairs", 0)
-        chosen = sample(num_pairs, settings.pairs, settings.seed)
-        examples = Examples.of(pairs.rows(), chosen)
+        examples = Examples.of(pairs.rows())
         self.ids = self._read(examples.texts)
         self.vectors: Any = None  # of all texts, where the encoder stays as it is
         self.examples, self.held_out = examples.split(HELD_OUT, MAX_HELD_OUT, settings.seed)
@@ -268,9 +250,6 @@ class Run:
         self.validate = validate
         if not validate and len(self.held_out.scores):
             self.validate = self._held_out_score
-        if settings.patience is not None and self.validate is None:
-            fix = f"Give rated texts, --validation, or more texts ({FEWEST_TO_HOLD_OUT} have pairs held out)"
-            raise InputError("there is nothing to validate on", where="patience", fix=fix)
 
         # the head begins with the mean score
         mean_score = float(self.examples.scores.mean())
@@ -288,7 +267,6 @@ class Run:
         self.optimizer = torch.optim.AdamW(groups, weight_decay=settings.weight_decay)
         self.step = 0
         self.best = -np.inf  # validation so far
-        self.worse = 0  # validations since without gain
         self.saved_at = monotonic()
 
     def train(self) -> dict[str, int]:
@@ -300,7 +278,7 @@ class Run:
         self._resume()
         if settings.frozen and self.step < steps:
             self.vectors = self._vectors(self.ids)
-        while self.step < steps and not self._stopped:
+        while self.step < steps:
             ends = np.cumsum(sizes)
             number = int(np.searchsorted(ends, self.step, "right"))
             examples, batches = self._epoch(number)
@@ -313,8 +291,6 @@ class Run:
                 if is_last or monotonic() - self.saved_at >= settings.save_every_seconds:
                     self._save()
                 self.on_progress(TrainingProgress(self.step, steps, loss, validation))
-                if self._stopped:
-                    break
         best = self.stage.folder / "best.pt"
         if best.exists():
             self.network.load_state_dict(self._load(best))
@@ -338,10 +314,6 @@ class Run:
             "stage": self.stage.digest,
         }
         save_model(out, self.network["encoder"], head_state(self.network), self.folder, about)
-
-    @property
-    def _stopped(self) -> bool:
-        return self.settings.patience is not None and self.worse >= self.settings.patience
 
     def _read(self, texts: Sequence[str]) -> Ragged:
         items = [Item(text) for text in texts]
@@ -409,10 +381,7 @@ class Run:
             raise self._diverged(f"validation gave {score}")
         if score > self.best:
             self.best = score
-            self.worse = 0
             self._write("best.pt", self.network.state_dict())
-        else:
-            self.worse += 1
         return score
 
     def _check_weights(self) -> None:
@@ -449,9 +418,8 @@ class Run:
     def _save(self) -> None:
         """Writes the state that `_resume` reads."""
         self._check_weights()
-        state = {"step": self.step, "best": self.best, "worse": self.worse}
         weights = {"network": self.network.state_dict(), "optimizer": self.optimizer.state_dict()}
-        self._write("state.pt", {**state, **weights})
+        self._write("state.pt", {"step": self.step, "best": self.best, **weights})
         self.saved_at = monotonic()
 
     def _write(self, name: str, values: Mapping[str, Any]) -> None:
@@ -469,7 +437,6 @@ class Run:
         self.optimizer.load_state_dict(state["optimizer"])
         self.step = state["step"]
         self.best = state["best"]
-        self.worse = state["worse"]
 
     def _load(self, path: Path) -> Any:
         try:

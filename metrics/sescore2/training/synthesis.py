@@ -39,13 +39,10 @@ from ...text.texts import Item
 from . import job_stages
 from .edits import (
     Edit,
-    Operations,
-    Words,
     applied,
     edits_between,
     joined,
     mined,
-    random_edits,
     sampled,
     word_splitter,
 )
@@ -65,12 +62,9 @@ class Synthesis:
         encoder: what finds similar texts: minilm, a folder or a name on the hub.
         neighbours: k of the margin.
         margin: the least margin of a neighbour.
-        min_cosine: the least cosine of a neighbour.
         anchors: how many texts are given mistakes, drawn at random; all if not given. All serve as neighbours.
         samples: synthetic texts per anchor, each from a neighbour of its own as far as there are any.
         drops: the share of random word drops among mistakes.
-        operations: which mistakes are made: all, delete or insert-replace.
-        edits: where mistakes come from: retrieved neighbours, or random words (an ablation).
         seed: of all draws.
     """
 
@@ -80,12 +74,9 @@ class Synthesis:
     encoder: str = "minilm"
     neighbours: Annotated[int, Field(ge=1)] = 128
     margin: float = 1.06
-    min_cosine: float = -1.0
     anchors: Annotated[int, Field(ge=1)] | None = None
     samples: Annotated[int, Field(ge=1)] = 1
     drops: Annotated[float, Field(ge=0, le=1)] = 1 / 3
-    operations: Operations = "all"
-    edits: Literal["retrieved", "random"] = "retrieved"
     seed: Annotated[int, Field(ge=0)] = 1
 
 
@@ -196,8 +187,7 @@ def perturb(
     """
     texts = finished(work / "texts")
     before = finished(work / "search")
-    names = ("words", "margin", "min_cosine", "anchors", "samples")
-    identity = _subset(settings, *names, "drops", "operations", "edits", "seed")
+    identity = _subset(settings, "words", "margin", "anchors", "samples", "drops", "seed")
     anchors = _anchors((texts.counts or {})["kept"], settings)
 
     def start() -> Callable[[int], Iterator[Row]]:
@@ -209,7 +199,7 @@ def perturb(
             first = job_stages.SHARD * shard
             neighbours = before.array(shard)
             own = anchors[(anchors >= first) & (anchors < first + len(neighbours))]
-            passing = _passing(neighbours[own - first], own, all_means, settings)
+            passing = _passing(neighbours[own - first], own, all_means, settings.margin)
             for anchor, ids in zip(own.tolist(), passing, strict=True):
                 yield from maker(anchor, ids)
 
@@ -229,7 +219,7 @@ def _passing(
     neighbours: Array,
     anchors: IntArray,
     all_means: FloatArray,
-    settings: Synthesis,
+    least: float,
 ) -> Iterator[list[int]]:
     """The neighbours of each anchor that pass, the best first.
 
@@ -237,15 +227,13 @@ def _passing(
         neighbours: `NEIGHBOUR` [anchors, k].
         anchors: the numbers of their texts, [anchors].
         all_means: the mean cosine of every text's neighbours, [texts].
-        settings: the least margin and cosine.
+        least: the least margin.
     """
-    ids = neighbours["id"]
-    margin = margins(neighbours, all_means[anchors], all_means)
-    near = (margin >= settings.margin) & (neighbours["cosine"] >= settings.min_cosine)
-    for own_ids, own_margin, passes in zip(ids, margin, near & (ids >= 0), strict=True):
-        places = np.flatnonzero(passes)
-        best_first = places[np.argsort(-own_margin[places], kind="stable")]
-        yield own_ids[best_first].tolist()
+    all_margins = margins(neighbours, all_means[anchors], all_means)
+    for ids, margin in zip(neighbours["id"], all_margins, strict=True):
+        places = np.flatnonzero((margin >= least) & (ids >= 0))
+        best_first = places[np.argsort(-margin[places], kind="stable")]
+        yield ids[best_first].tolist()
 
 
 class _MistakeMaker:
@@ -255,9 +243,6 @@ class _MistakeMaker:
         self.texts = texts
         self.settings = settings
         self.split = word_splitter(settings.words)
-        self.vocabulary: list[str] = []
-        if settings.edits == "random":
-            self.vocabulary = [word for row in texts for word in self.split(row["text"])]
 
     def __call__(self, anchor: int, neighbours: Sequence[int]) -> Iterator[Row]:
         """The rows of `perturb` of an anchor with its neighbours, numbers of texts."""
@@ -266,32 +251,17 @@ class _MistakeMaker:
         words = self.split(original["text"])
         order = random.permutation(len(neighbours))
         for number in range(self.settings.samples):
-            neighbour = None
+            proposals: list[Edit] = []
             if len(order):
                 neighbour = neighbours[int(order[number % len(order)])]
-            edits = self._edits(words, neighbour, random)
+                other = self.split(self.texts[neighbour]["text"])
+                proposals = mined(edits_between(words, other))
+            edits = sampled(proposals, len(words), random, self.settings.drops)
             text = joined(applied(words, edits))
             if text and text != original["text"]:
                 plain = [[edit.start, edit.end, list(edit.words)] for edit in edits]
                 source = {"source": original["source"]} if "source" in original else {}
                 yield {"anchor": anchor, "words": list(words), "edits": plain, **source}
-
-    def _edits(
-        self,
-        words: Words,
-        neighbour: int | None,
-        random: np.random.Generator,
-    ) -> list[Edit]:
-        """The mistakes of one synthetic text, from a neighbour (the number of its text) or random words."""
-        proposals: list[Edit] = []
-        if self.settings.edits == "random":
-            proposals = random_edits(len(words), self.vocabulary, random)
-        elif neighbour is not None:
-            other = self.split(self.texts[neighbour]["text"])
-            proposals = mined(edits_between(words, other))
-        drops = self.settings.drops
-        operations = self.settings.operations
-        return sampled(proposals, len(words), random, drops, operations)
 
 
 def _anchors(count: int, settings: Synthesis) -> IntArray:
