@@ -55,7 +55,7 @@ class Training:
 
     Args:
         backbone: the encoder to start from: minilm, a folder or a name on the hub.
-        epochs: passes over them.
+        epochs: passes over the synthetic pairs.
         batch_size: pairs in one step of the optimiser.
         learning_rate: of the encoder at the first step; it falls to 0 in a line.
         head_learning_rate: of the head, which starts from nothing.
