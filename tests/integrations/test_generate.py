@@ -34,7 +34,7 @@ from discorank.metrics.text.texts import Context
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.lists import Candidate
 from discorank.rerank.mbr import MBRDecoder
-from discorank.rerank.runs.row_loop import StoppedByErrorsError
+from discorank.rerank.runs.resumable import StoppedByErrorsError
 
 from ..support.contextual import Echo
 from ..support.tiny_generators import TEXTS, model_of, tokenizer_of

@@ -31,8 +31,7 @@ from discorank import (
     load_metric,
 )
 from discorank.metrics.documents.aligned import Aligned
-from discorank.metrics.execution.by_sentence import plan_of
-from discorank.metrics.execution.evaluate import matrices, tiles_of
+from discorank.metrics.execution.evaluate import matrices, plan_of, tiles_of
 from discorank.metrics.execution.meter import Meter
 from discorank.metrics.execution.store import Fresh, Store
 from discorank.metrics.lexical.answers import math_version

@@ -176,6 +176,24 @@ def test_decoding_imports_no_training() -> None:
         assert importers == {f"discorank.{command}"}
 
 
+def test_statistics_of_wmt_stay_in_their_room() -> None:
+    """They are imported by the commands that print them, and by the readers of their folders alone."""
+    graph = build_graph("discorank", cache_dir=None)
+    package = "discorank.rerank.selection.meta_evaluation"
+    inside = {package, *graph.find_descendants(package)}
+    importers: set[str] = set()
+    for module in inside:
+        importers |= graph.find_modules_that_directly_import(module) - inside
+    outside = {
+        one for one in importers if not one.startswith("discorank.integrations.formats.wmt.")
+    }
+    assert outside == {
+        "discorank.cli.options.system_outputs",
+        "discorank.cli.commands.compare.wmt_task",
+        "discorank.cli.commands.evaluations",
+    }
+
+
 def test_module_names_are_unique() -> None:
     places = defaultdict(list)
     for path in every_file():

@@ -21,8 +21,7 @@ from discorank.metrics.documents.aligned import Aligned, _overlaps, shares_of
 from discorank.metrics.documents.windows import WindowRule, Windows
 from discorank.metrics.documents.wrapper import Spans
 from discorank.metrics.errors import TruncationWarning
-from discorank.metrics.execution.by_sentence import plan_of
-from discorank.metrics.execution.evaluate import Tile, matrices_of_plans
+from discorank.metrics.execution.evaluate import Tile, matrices_of_plans, plan_of
 from discorank.metrics.execution.store import Store
 from discorank.metrics.reading_plan import comparisons_of
 from discorank.metrics.text.texts import NO_CONTEXT

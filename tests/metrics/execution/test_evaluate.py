@@ -24,8 +24,7 @@ from discorank import (
 )
 from discorank.metrics.execution import segment_scores
 from discorank.metrics.execution import store as store_module
-from discorank.metrics.execution.by_sentence import is_joined, lift
-from discorank.metrics.execution.evaluate import Folded, matrices
+from discorank.metrics.execution.evaluate import Folded, is_joined, lift, matrices
 from discorank.metrics.execution.store import Store
 from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
 from discorank.metrics.scorer import Info, Reading
