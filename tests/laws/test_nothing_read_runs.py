@@ -637,7 +637,7 @@ def test_a_training_job_of_sescore2(tmp_path: Path) -> None:
     objects = np.array([Runs()], dtype=object)
     for name, content in (("texts", [row]), ("perturb", [row]), ("embed", objects)):
         with opened(tmp_path / name, {"words": CODE_NAME}) as stage:
-            stage.write(content)  # type: ignore[arg-type]
+            stage.write(content)
             stage.finish({"kept": 1})
     with pytest.raises(DiscorankError, match="unknown splitter"):
         label(tmp_path, Severity())

@@ -37,15 +37,7 @@ from ...representations import Array, FloatArray, IntArray
 from ...spec.checked_settings import Field, settings
 from ...text.texts import Item
 from . import job_stages
-from .edits import (
-    Edit,
-    applied,
-    edits_between,
-    joined,
-    mined,
-    sampled,
-    word_splitter,
-)
+from .edits import Edit, applied, edits_between, joined, mined, sampled, word_splitter
 from .job_stages import OnProgress, Row, Stage, finished, made, opened
 
 Pair = tuple[str, str | None]  # a text, and the source that it translates

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -400,7 +400,7 @@ def test_a_training_that_diverges_writes_nothing(
     assert not (tmp_path / "model").exists()
     for name in ("learning_rate", "head_learning_rate", "weight_decay"):
         with pytest.raises(InputError, match=name):
-            replace(settings, **{name: 1e38})
+            replace(settings, **{name: cast(Any, 1e38)})
 
 
 def test_a_finished_training_is_used_again(

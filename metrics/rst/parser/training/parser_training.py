@@ -18,14 +18,7 @@ from ....optional_packages import require
 from ....representations import Array, IntArray
 from ....spec.checked_settings import Field, settings
 from ..parser import Parser
-from ..parser_features import (
-    SPLIT_ROWS,
-    TABLES,
-    Triple,
-    Units,
-    sentence_numbers,
-    split_numbers,
-)
+from ..parser_features import SPLIT_ROWS, TABLES, Triple, Units, sentence_numbers, split_numbers
 from ..weights import build, packed, unpacked
 from .evaluation import report
 from .treebank import Sentence, Tagger, read_treebank, tagged

@@ -38,13 +38,7 @@ from ....metrics.sescore2.training.regression_training import (
     fit,
 )
 from ....metrics.sescore2.training.severity import Severity, label
-from ....metrics.sescore2.training.synthesis import (
-    Synthesis,
-    embed,
-    perturb,
-    search,
-    write_texts,
-)
+from ....metrics.sescore2.training.synthesis import Synthesis, embed, perturb, search, write_texts
 from ....metrics.spec.checked_settings import Rare, settings
 from ....metrics.spec.signature import call
 from ....metrics.storage.checksums import with_checksum
