@@ -323,7 +323,7 @@ class Search:
 
     def __call__(self, rows: IntArray) -> Array:
         """The neighbours of some rows, the most similar first, `NEIGHBOUR` [rows, k]; id -1 where there are fewer."""
-        found: Array = np.empty((len(rows), self.k), NEIGHBOUR)
+        neighbours: Array = np.empty((len(rows), self.k), NEIGHBOUR)
         step = max(1, TILE // len(self.vectors))
         for start in range(0, len(rows), step):
             part = rows[start : start + step]
@@ -333,9 +333,9 @@ class Search:
                 if row in self.equals:
                     cosines[place, self.equals[row]] = -self.torch.inf
             best, ids = (values.cpu().numpy() for values in cosines.topk(self.k, dim=1))
-            found["cosine"][start : start + step] = best
-            found["id"][start : start + step] = np.where(np.isfinite(best), ids, -1)
-        return found
+            neighbours["cosine"][start : start + step] = best
+            neighbours["id"][start : start + step] = np.where(np.isfinite(best), ids, -1)
+        return neighbours
 
 
 def means(neighbours: Array) -> FloatArray:
