@@ -655,10 +655,10 @@ def test_the_command_finds_out_at_the_start(
     [
         ("{", ["en"], "x.jsonl:1"),
         ("[1]", ["en"], "x.jsonl:1"),
-        ('{"de": "a"}', ["en"], "en is None.*de"),
+        ('{"de": "a"}', ["en"], "en: found None.*de"),
         ('{"en": ["a", "b"], "de": ["a"]}', ["en", "de"], "2 texts and 1 sources"),
         ("{}", [None, "de"], "--text-field"),
-        ('{"hypothesis": "a", "reference": "b"}', [], "score is None"),
+        ('{"hypothesis": "a", "reference": "b"}', [], "score: found None"),
         ('{"hypothesis": [], "reference": "b", "score": 1}', [], "hypothesis"),
         ('{"hypothesis": "a", "references": [], "score": 1}', [], "reference"),
         ('{"hypothesis": "a", "reference": "b", "score": 1}', [], "1 rated texts"),
