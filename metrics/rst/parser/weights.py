@@ -225,9 +225,4 @@ def build(arrays: Mapping[str, Array], about: Mapping[str, Any]) -> Model:
 
 
 def _layer(arrays: Mapping[str, Array], name: str) -> GRULayer:
-    return GRULayer(
-        w=arrays[f"{name}.w"],
-        b=arrays[f"{name}.b"],
-        u=arrays[f"{name}.u"],
-        c=arrays[f"{name}.c"],
-    )
+    return GRULayer(**{part: arrays[f"{name}.{part}"] for part in GRULayer._fields})
