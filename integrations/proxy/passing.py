@@ -79,6 +79,13 @@ def start_of(status: int, headers: Mapping[str, str]) -> Message:
     return {"type": "http.response.start", "status": status, "headers": raw}
 
 
+async def send_answer(send: Send, content: bytes, headers: Mapping[str, str]) -> None:
+    """Send an answer, which is JSON unless its headers say otherwise, in one piece but for its end."""
+    length = {"content-length": str(len(content))}
+    await send(start_of(200, {"content-type": "application/json", **headers, **length}))
+    await send({"type": "http.response.body", "body": content, "more_body": True})
+
+
 def _shown(reply: OpenReply, content: bytes, shown: Callable[[str], str]) -> bytes:
     """A whole reply, without the key if it is an error; raises as `check_status` for one about the key."""
     if reply.status < 400:
