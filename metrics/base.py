@@ -11,7 +11,7 @@ from typing import Any, Self, final
 
 from .errors import InputError, excerpt
 from .execution import evaluate, segment_scores
-from .execution.by_sentence import compared, plan_of
+from .execution.evaluate import compared, plan_of
 from .execution.failures import failures_named
 from .execution.segment_scores import explanations_of
 from .execution.store import Store
@@ -121,6 +121,14 @@ class Metric(MetricSettings, ABC):
     def mapped(self, change: Callable[[Metric], Metric]) -> Metric:
         """The metric that `change` makes of this one; a `Mix` changes every part."""
         return change(self)
+
+    def split(self, texts: Sequence[Text]) -> Sequence[Text]:
+        """The texts as documents of sentences, where a wrapper makes them so."""
+        return texts
+
+    def remarks(self, comparison: Comparison) -> tuple[str, ...]:
+        """Flags of a list: what its reader should know of how the metric reads these texts; none by default."""
+        return ()
 
     @final
     def score(
@@ -255,7 +263,7 @@ class Metric(MetricSettings, ABC):
 
 
 def _comparison_of_list(
-    metric: MetricSettings,
+    metric: Metric,
     hypotheses: Sequence[Text],
     references: Sequence[Text],
     source: Text | None,
@@ -282,7 +290,7 @@ def _comparison_of_list(
 
 
 def _comparisons_of_segments(
-    metric: MetricSettings,
+    metric: Metric,
     hypotheses: Sequence[Text],
     references: Sequence[Text | Sequence[Text]] | None,
     sources: Sequence[Text | None] | None,
@@ -313,9 +321,7 @@ def _comparisons_of_segments(
     )
 
 
-def _check_sources(
-    metric: MetricSettings, sources: Sequence[object], places: Sequence[str]
-) -> None:
+def _check_sources(metric: Metric, sources: Sequence[object], places: Sequence[str]) -> None:
     """Raises InputError for the first place without a source, where it is needed or read and others have one."""
     missing = [place for source, place in zip(sources, places, strict=True) if source is None]
     if not missing or not metric.reads_source:
@@ -331,7 +337,7 @@ def _check_sources(
 
 
 def _used_sources(
-    metric: MetricSettings, hypotheses: Sequence[Text], sources: Sequence[Text | None] | None
+    metric: Metric, hypotheses: Sequence[Text], sources: Sequence[Text | None] | None
 ) -> Sequence[Text] | None:
     """The source of every hypothesis, or None where none is read."""
     has_any = sources is not None and (not sources or any(s is not None for s in sources))

@@ -93,10 +93,6 @@ class MetricSettings(ABC):
         """
         raise TypeError(f"{self.name} does not compare units of documents")
 
-    def split(self, texts: Sequence[Text]) -> Sequence[Text]:
-        """The texts as documents of sentences, where a wrapper makes them so."""
-        return texts
-
     @abstractmethod
     def load(self) -> Scorer:
         """A fresh scorer.
@@ -117,10 +113,6 @@ class MetricSettings(ABC):
     def unfitted(self) -> bool:
         """Whether the metric cannot be used before `fit`."""
         return False
-
-    def remarks(self, comparison: Comparison) -> tuple[str, ...]:
-        """Flags of a list: what its reader should know of how the metric reads these texts; none by default."""
-        return ()
 
     @property
     def variants(self) -> tuple[Self, ...]:

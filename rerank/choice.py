@@ -22,7 +22,7 @@ in the set for one outside, the best swap first, until none gains. Sums over the
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from math import inf, isfinite, isinf
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, NamedTuple, cast
@@ -79,10 +79,8 @@ class Spent(NamedTuple):
     Args:
         pairs: how many pairs were computed.
         of: how many there are.
-        confidence: the probability that all of them would choose the same.
-        at_least: what that is also of utilities of a kind that is not known.
-        regret: the expected loss in expected utility by what was chosen.
-        at_most: what that is also of utilities of a kind that is not known.
+        confidence: the least probability that all of them would choose the same.
+        regret: the most that is expected to be lost in expected utility by what was chosen.
         spread: the standard deviation of the candidates' expected utilities, as estimated.
         computed: which pairs were, [distinct candidates, distinct pseudo-references].
     """
@@ -90,9 +88,7 @@ class Spent(NamedTuple):
     pairs: int
     of: int
     confidence: float
-    at_least: float
     regret: float
-    at_most: float
     spread: float
     computed: NDArray[np.bool_]
 
@@ -105,7 +101,7 @@ class Spent(NamedTuple):
         """All pairs were computed, so that the expected utilities [H] are known."""
         finite = values[np.isfinite(values)]
         spread = float(finite.std()) if len(finite) else np.nan
-        return cls(pairs, pairs, 1.0, 1.0, 0.0, 0.0, spread, computed)
+        return cls(pairs, pairs, 1.0, 0.0, spread, computed)
 
     def as_json(self) -> dict[str, Any]:
         """As it stands in a row."""
@@ -113,11 +109,22 @@ class Spent(NamedTuple):
             "pairs": self.pairs,
             "of": self.of,
             "confidence": float(self.confidence),
-            "at_least": float(self.at_least),
             "regret": float(self.regret),
-            "at_most": float(self.at_most),
             "spread": float(self.spread),
         }
+
+
+class Expected(NamedTuple):
+    """Expected utilities [H], what the list's reader should know, and the utility matrix [H, R] if it was kept.
+
+    Under a budget also what was computed, and which hypotheses were given up.
+    """
+
+    values: FloatArray
+    flags: tuple[str, ...]
+    matrix: FloatArray | None
+    spent: Spent | None = None
+    given_up: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +208,23 @@ class Ranking(Generic[TextT]):
         """
         of_text = {ranked.text: ranked.utility for ranked in self.ranking}
         return [of_text.get(candidate.text) for candidate in self.candidates]
+
+    def with_votes(self, votes: Votes, decide: bool) -> Ranking:
+        """The ranking with the votes of its list.
+
+        Args:
+            votes: the votes.
+            decide: whether they alone are the utility, so that the gap is that between answers.
+
+        Raises:
+            InputError: the list has a key by the name of one that votes have in a row.
+        """
+        for key in votes.as_json():
+            if key in self.extra:
+                fix = "Give the input's key another name"
+                raise InputError("is a key that a vote writes", where=key, fix=fix)
+        gap = votes.gap if decide and votes.gap is not None else self.gap
+        return replace(self, votes=votes, gap=gap, flags=(*self.flags, *votes.flags))
 
     def to_dict(self) -> dict[str, Any]:
         """The row that a run writes of it, as values of JSON, with the list's other keys."""
@@ -359,6 +383,11 @@ def choose(
         record.references,
         context,
     )
+
+
+def with_flags(flags: tuple[str, ...], more: Sequence[str]) -> tuple[str, ...]:
+    """The flags with those of others that are not there yet."""
+    return (*flags, *(flag for flag in more if flag not in flags))
 
 
 def with_empty(flags: Sequence[str], distinct: Distinct) -> tuple[str, ...]:

@@ -5,30 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, count, islice
+from itertools import count
 from typing import Any, Self, cast, overload
 
-from ..metrics.base import Metric
 from ..metrics.errors import DiscorankError
 from ..metrics.log import LOG
 from ..metrics.mixture import Utility
-from ..metrics.text.texts import NO_CONTEXT, Comparison, Context
+from ..metrics.text.texts import Context
 from .choice import Choice, Ranking
 from .engines.interface import Engine
 from .engines.local import LocalEngine
 from .lists import CandidateList, list_of, list_rows
 from .order import Order, Strategy
-from .scheduler import Accept, Outcome, Program, Scheduler, accept_all, missing_document
+from .scheduler import Accept, Outcome, Program, Scheduler, accept_all
 from .whole_documents import document_outcomes
-
-
-def remarked(
-    flags: tuple[str, ...], parts: Iterable[Metric], comparisons: Iterable[Comparison]
-) -> tuple[str, ...]:
-    """The flags of a list, and what its metrics have to remark on their comparisons, each once."""
-    for part, comparison in zip(parts, comparisons, strict=True):
-        flags = (*flags, *(flag for flag in part.remarks(comparison) if flag not in flags))
-    return flags
 
 
 class Decider(ABC):
@@ -69,19 +59,6 @@ class Decider(ABC):
     @abstractmethod
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list, task by task."""
-
-    def refusal(self, entry: CandidateList | DiscorankError) -> DiscorankError | None:
-        """Why a list cannot be decided, as far as no model is needed to say so; None where nothing is known."""
-        if isinstance(entry, DiscorankError):
-            return entry
-        if self.decides_documents or entry.context_only:
-            return None
-        try:
-            # up to the first task, which checks what the metrics need of a list
-            next(self.program(entry, NO_CONTEXT, ()), None)
-        except DiscorankError as error:
-            return error
-        return missing_document(entry, self.width)
 
     def with_settings(self, **settings: Any) -> Self:
         """The same with other settings, its own or those of its values by their names."""
@@ -142,12 +119,14 @@ class Decider(ABC):
     ) -> Iterator[tuple[Any, Outcome]]:
         """(tag, outcome) of (tag, record), errors as outcomes; see `Scheduler`.
 
+        The engine loads the metrics before the first task: a list that is refused needs no model.
         Where documents are chosen whole, the outcome of a document stands at each of its lists.
         """
 
         def decided(groups: Iterable[Any], accept: Accept) -> Iterator[tuple[Any, Outcome]]:
             strategy, width = self.resolved_strategy, self.width
-            return Scheduler(self.program, engine, strategy, width, accept).run(groups)
+            scheduler = Scheduler(self.program, engine, strategy, width, accept, self.metrics)
+            return scheduler.run(groups)
 
         if self.decides_documents:
             return document_outcomes(lambda groups: decided(groups, accept_all), records, accept)
@@ -163,13 +142,8 @@ def decide_all(
     """Rankings of an iterable of lists or a Hugging Face dataset, streamed; raises the first error, naming the list."""
     engine = engine or LocalEngine()
     records = map(_named, count(1), list_rows(lists))
-    first = list(islice(records, 1))
-    for name, entry in first:
-        if error := decider.refusal(entry):
-            raise error.inside(name)
-    engine.load(decider.metrics)
     num_decided = 0
-    for name, outcome in decider.outcomes(chain(first, records), engine):
+    for name, outcome in decider.outcomes(records, engine):
         if isinstance(outcome, DiscorankError):
             raise outcome.inside(name)
         if outcome is not None:

@@ -8,12 +8,10 @@ a sum are those of its parts, each normalised within its list if asked for.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 from ..metrics.mixture import Utility
 from ..metrics.registry import MetricLike, load_metric
-from ..metrics.representations import FloatArray
 from ..metrics.spec.checked_settings import Converted, Field, settings
 from .budget.settings import Budget, load_budget
 from .capabilities import (
@@ -26,26 +24,11 @@ from .capabilities import (
     Costs,
     Needs,
 )
-from .choice import Spent
-from .engines.interface import Result, Task
-from .engines.part_sums import Normalize, combined_matrix, combined_values
+from .engines.expectation import Normalize
 
 
 def _optional_metric(spec: MetricLike | None) -> Utility | None:
     return None if spec is None else load_metric(spec)
-
-
-class Expected(NamedTuple):
-    """Expected utilities [H], what the list's reader should know, and the utility matrix [H, R] if it was kept.
-
-    Under a budget also what was computed, and which hypotheses were given up.
-    """
-
-    values: FloatArray
-    flags: tuple[str, ...]
-    matrix: FloatArray | None
-    spent: Spent | None = None
-    given_up: Sequence[int] = ()
 
 
 @settings
@@ -112,37 +95,3 @@ class Estimator:
         budget = self.loaded_budget
         if budget is not None:
             budget.check(utility)
-
-    def expected(
-        self,
-        task: Task,
-        cheap: Task | None,
-        flags: tuple[str, ...],
-        nbest: int | None,
-        square: bool,
-    ) -> Generator[Task, Result, Expected]:
-        """Expected utilities of a task's hypotheses.
-
-        Args:
-            task: all hypotheses against all pseudo-references.
-            cheap: the same under the cheap utility of a budget.
-            flags: what the list's reader should know already.
-            nbest: how many places matter to a budget; None for all.
-            square: whether the pseudo-references are the hypotheses.
-        """
-        budget = self.loaded_budget
-        if budget is None:
-            result = yield task
-            values = combined_values(task.metric, result, self.normalize_parts)
-            matrix = combined_matrix(task.metric, result)
-            return Expected(values, _with(flags, result.flags), matrix)
-        from .budget.budgeted import estimated
-
-        part = yield from estimated(budget, task, cheap, nbest, square)
-        of_part = _with(flags, part.flags)
-        return Expected(part.values, of_part, part.matrix, part.spent, part.given_up.tolist())
-
-
-def _with(flags: tuple[str, ...], more: Sequence[str]) -> tuple[str, ...]:
-    """The flags with those of others that are not there yet."""
-    return (*flags, *(flag for flag in more if flag not in flags))

@@ -12,30 +12,28 @@ text is represented once, and copies of a text count as often as they occur.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
 from ..metrics.errors import InputError
-from ..metrics.execution.by_sentence import is_joined
 from ..metrics.mixture import Utility
 from ..metrics.registry import MetricLike, load_metric
 from ..metrics.representations import IntArray
 from ..metrics.spec.checked_settings import Composed, Converted, settings
 from ..metrics.text.texts import Context
 from .capabilities import check_together
-from .choice import Choice, Ranking, choose
-from .decider import Decider, remarked
+from .choice import Choice, Expected, choose, with_flags
+from .decider import Decider
+from .engines.expectation import combined_matrix, combined_values
 from .engines.interface import Result, Task
-from .engines.part_sums import combined_values
-from .estimator import Estimator, Expected
+from .estimator import Estimator
 from .lists import CandidateList, Distinct
 from .order import Order
 from .pool import Pool
 from .scheduler import Program
-from .votes.answer_shares import votes_of
+from .votes.answer_shares import compares_answers, votes_of
 
 
 @settings
@@ -132,62 +130,52 @@ class MBRDecoder(Decider):
         """The decision of one list: a shortlist if it is long, expected utilities, the argmax."""
         if self.choice.diverse is not None and record.pseudo_references:
             problem = "candidates are compared with these, and a diverse list needs them compared with each other"
-            raise InputError(
-                problem, where="pseudo_references", fix="Leave out --diverse, or these"
-            )
+            fix = "Leave out --diverse, or these"
+            raise InputError(problem, where="pseudo_references", fix=fix)
         distinct = Distinct(record.candidates)
         kept = np.arange(len(distinct))
-        first_stage = self.estimator.first_stage
-        if first_stage is not None and len(distinct) > self.estimator.top_k:
-            kept, flags = yield from self._shortlisted(
-                first_stage, record, distinct, context, flags
-            )
+        if self.estimator.first_stage is not None and len(distinct) > self.estimator.top_k:
+            kept, flags = yield from self._shortlisted(record, distinct, context, flags)
         if self.estimator.budget is not None:
             # an empty text cannot win, and could be the only one that a budget does not give up
             kept = kept[distinct.can_win[kept]]
         expected = yield from self.expected(record, distinct, kept, context, flags)
-        values, left_out = expected.values, set[int]()
-        if len(kept) < len(distinct):
-            values = np.full(len(distinct), np.nan)
-            values[kept] = expected.values
-            left_out.update(set(range(len(distinct))) - set(kept.tolist()))
-        left_out.update(kept[i] for i in expected.given_up)
+        values = np.full(len(distinct), np.nan)
+        values[kept] = expected.values
         choosable = np.where(distinct.can_win[kept], expected.values, np.nan)
-        left_out.update(kept[self.choice.alike(choosable, expected.matrix)].tolist())
-        matrix = expected.matrix if self.choice.keep_matrix else None
+        left_out = {
+            *kept[list(expected.given_up)],
+            *kept[self.choice.alike(choosable, expected.matrix)],
+        }
+        if len(kept) < len(distinct):
+            left_out |= set(range(len(distinct))) - set(kept.tolist())
         ranking = choose(
             record,
             values[distinct.of],
             self.choice.nbest,
             expected.flags,
-            matrix,
+            expected.matrix if self.choice.keep_matrix else None,
             distinct,
             left_out,
             budget=expected.spent,
             context=context,
         )
-        if self.pool.oracle:
+        if not self._has_votes:
             return ranking
-        return self._with_votes(ranking, record)
-
-    def _with_votes(self, ranking: Ranking, record: CandidateList) -> Ranking:
-        """The ranking with the votes of its list, where the utility compares answers.
-
-        Raises:
-            InputError: the list has a key of its own by the name of one that votes have in a row.
-        """
-        pool = record.pseudo_references or record.candidates
-        utility = self._utility_in(record)
-        votes = votes_of(utility, pool, self.pool.weights_of, ranking.text)
+        utility, references = (
+            self._utility_in(record),
+            record.pseudo_references or record.candidates,
+        )
+        votes = votes_of(utility, references, self.pool.weights_of(references), ranking.text)
         if votes is None:
             return ranking
-        for key in votes.as_json():
-            if key in ranking.extra:
-                fix = "Give the input's key another name"
-                raise InputError("is a key that a vote writes", where=key, fix=fix)
-        is_vote_alone = len([weight for weight, _ in utility.parts if weight]) == 1
-        gap = votes.gap if is_vote_alone and votes.gap is not None else ranking.gap
-        return replace(ranking, votes=votes, gap=gap, flags=(*ranking.flags, *votes.flags))
+        return ranking.with_votes(
+            votes, decide=sum(weight != 0 for weight, _ in utility.parts) == 1
+        )
+
+    @cached_property
+    def _has_votes(self) -> bool:
+        return not self.pool.oracle and compares_answers(self.loaded_utility)
 
     def _utility_in(self, record: CandidateList) -> Utility:
         """The utility as it reads a list; against human references each text is read alone."""
@@ -205,52 +193,35 @@ class MBRDecoder(Decider):
         flags: tuple[str, ...],
     ) -> Generator[Task, Result, Expected]:
         """Expected utilities of the kept ones of a list's distinct texts, without a shortlist."""
-        utility = self._utility_in(record)
-        task = self._task(utility, record, distinct, kept, context)
-        parts = [part for _, part in utility.parts]
-        if any(map(is_joined, parts, task.comparisons)):
-            flags = (*flags, "joined")
-        flags = remarked(flags, parts, task.comparisons)
+        utility, budget = self._utility_in(record), self.estimator.loaded_budget
+        task, flags = self.pool.task(utility, record, distinct, kept, context, flags)
         task = task._replace(keep_matrix=self.choice.needs_matrix)
-        budget = self.estimator.loaded_budget
+        if budget is None:
+            result = yield task
+            values = combined_values(utility, result, self.estimator.normalize_parts)
+            flags = with_flags(flags, result.flags)
+            return Expected(values, flags, combined_matrix(utility, result))
+        from .budget.budgeted import estimated  # no list without a budget needs it
+
         cheap = None
-        if budget is not None and budget.cheap is not None:
-            cheap = self._task(budget.cheap, record, distinct, kept, context)
+        if budget.cheap is not None:
+            cheap, _ = self.pool.task(budget.cheap, record, distinct, kept, context)
         square = not (record.pseudo_references or self.pool.oracle)
-        nbest = self.choice.nbest
-        return (yield from self.estimator.expected(task, cheap, flags, nbest, square))
+        return (yield from estimated(budget, task, cheap, flags, self.choice.nbest, square))
 
     def _shortlisted(
         self,
-        utility: Utility,
         record: CandidateList,
         distinct: Distinct,
         context: Context,
         flags: tuple[str, ...],
     ) -> Generator[Task, Result, tuple[IntArray, tuple[str, ...]]]:
-        """The numbers of the `top_k` best distinct texts by the cheap utility, in order of appearance."""
+        """The numbers of the `top_k` best distinct texts by the first stage, in order of appearance."""
         everything = np.arange(len(distinct))
-        result = yield self._task(utility, record, distinct, everything, context)
-        values = combined_values(utility, result, self.estimator.normalize_parts)[distinct.of]
+        first_stage = self.estimator.first_stage or self.loaded_utility
+        task, _ = self.pool.task(first_stage, record, distinct, everything, context)
+        result = yield task
+        values = combined_values(first_stage, result, self.estimator.normalize_parts)[distinct.of]
         best = choose(record, values, self.estimator.top_k, distinct=distinct).ranking
         kept = np.unique([distinct.of[ranked.index] for ranked in best])
         return kept, (*flags, *result.flags, "shortlisted")
-
-    def _task(
-        self,
-        utility: Utility,
-        record: CandidateList,
-        distinct: Distinct,
-        kept: IntArray,
-        context: Context,
-    ) -> Task:
-        """The kept texts against the list's pseudo-references, as each part of the utility reads them."""
-        hypotheses = tuple(distinct.texts[i] for i in kept.tolist())
-        pool = self.pool.references(record, distinct, kept)
-        # the same object where they are the hypotheses: the comparison is then known to be square
-        references = pool.texts or hypotheses
-        comparisons = tuple(
-            part.comparison(hypotheses, references, record.source, context.last(part.reads.context))
-            for _, part in utility.parts
-        )
-        return Task(record.id, utility, comparisons, pool.weights, pool.own)

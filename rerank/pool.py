@@ -10,32 +10,27 @@ Against human references, all alike, an oracle decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from ..metrics.base import Metric
 from ..metrics.errors import InputError
+from ..metrics.execution.evaluate import is_joined
+from ..metrics.mixture import Utility
 from ..metrics.representations import FloatArray, IntArray
 from ..metrics.spec.checked_settings import Checked, Converted, Field, Rare, settings
-from ..metrics.text.texts import Text
+from ..metrics.text.texts import Comparison, Context, Text
 from .capabilities import EVERY_VALUE, PSEUDO_REFERENCES, SYSTEMS, Beside, Costs, Needs
+from .engines.interface import Task
 from .lists import Candidate, CandidateList, Distinct, number_field
 from .prior import STRENGTH, Prior, check_strength, load_prior
 from .votes.confidence import SIGNS, confidences
 
 # weights whose largest is outside are scaled, so that no sum overflows or vanishes
 SMALL, LARGE = 1e-150, 1e150
-
-
-class PseudoReferences(NamedTuple):
-    """Distinct pseudo-references; no texts where they are the hypotheses themselves."""
-
-    texts: tuple[Text, ...]
-    weights: FloatArray  # [R], summed over the copies of each text
-    # [H] weight of one copy of each hypothesis that is left out as its own pseudo-reference; None where it counts
-    own: FloatArray | None = None
 
 
 def checked_weights(weights: str) -> str:
@@ -120,42 +115,77 @@ class Pool:
             raise InputError(problem, where=where, fix='Use weights="uniform"')
         return weights
 
-    def references(
-        self, record: CandidateList, distinct: Distinct, kept: IntArray
-    ) -> PseudoReferences:
-        """The pseudo-references that a list is decided against.
+    def task(
+        self,
+        utility: Utility,
+        record: CandidateList,
+        distinct: Distinct,
+        kept: IntArray,
+        context: Context,
+        flags: tuple[str, ...] = (),
+    ) -> tuple[Task, tuple[str, ...]]:
+        """The comparison of a list: texts against its pseudo-references, as each part of a utility reads them.
 
         Args:
+            utility: the utility.
             record: the list.
             distinct: its distinct texts.
             kept: the numbers of those that have not been given up.
+            context: the sentences before.
+            flags: what the list's reader should know already.
+
+        Returns:
+            The task, and the flags with what the metrics have to remark on it.
 
         Raises:
             InputError: weights are missing or all 0, or an oracle has no references.
         """
-        if self.oracle:
-            return _human_references(record)
-        if record.pseudo_references:
-            own = Distinct(record.pseudo_references)
-            weights = self.weights_of(record.pseudo_references, "pseudo_references")
-            return PseudoReferences(own.texts, own.pooled(weights))
-        weights = self.weights_of(record.candidates)
-        pooled = distinct.pooled(weights)[kept]
-        if not pooled.sum() > 0:
-            problem = "all weights of the shortlisted candidates are 0"
-            raise InputError(problem, where="candidates", fix="Raise top_k")
-        if not self.self_pair:
-            return PseudoReferences((), pooled, weights[distinct.first[kept]])
-        return PseudoReferences((), pooled)
+        hypotheses = tuple(distinct.texts[i] for i in kept.tolist())
+        references, own = hypotheses, None
+        if self.oracle or record.pseudo_references:
+            given = (
+                distinct_references(record) if self.oracle else Distinct(record.pseudo_references)
+            )
+            references = given.texts
+            weights = np.ones(len(given.of))
+            if not self.oracle:
+                weights = self.weights_of(record.pseudo_references, "pseudo_references")
+            pooled = given.pooled(weights)
+        else:
+            weights = self.weights_of(record.candidates)
+            pooled = distinct.pooled(weights)[kept]
+            if not pooled.sum() > 0:
+                problem = "all weights of the shortlisted candidates are 0"
+                raise InputError(problem, where="candidates", fix="Raise top_k")
+            if not self.self_pair:
+                own = weights[distinct.first[kept]]
+        # where they are the hypotheses, references are the same object: the comparison is known to be square
+        comparisons = [
+            part.comparison(hypotheses, references, record.source, context.last(part.reads.context))
+            for _, part in utility.parts
+        ]
+        parts = [part for _, part in utility.parts]
+        if any(map(is_joined, parts, comparisons)):
+            flags = (*flags, "joined")
+        task = Task(record.id, utility, tuple(comparisons), pooled, own)
+        return task, remarked(flags, parts, comparisons)
 
 
-def _human_references(record: CandidateList) -> PseudoReferences:
-    """The human references, against which an oracle decides; all count alike."""
+def distinct_references(record: CandidateList) -> Distinct:
+    """The distinct human references, against which an oracle decides; InputError where there are none."""
     if not record.references:
         fix = "An oracle decides against references"
         raise InputError("no references", where="references", fix=fix)
-    pool = Distinct([Candidate(text) for text in record.references])
-    return PseudoReferences(pool.texts, pool.pooled(np.ones(len(record.references))))
+    return Distinct([Candidate(text) for text in record.references])
+
+
+def remarked(
+    flags: tuple[str, ...], parts: Iterable[Metric], comparisons: Iterable[Comparison]
+) -> tuple[str, ...]:
+    """The flags of a list, and the remarks of its metrics on their comparisons, each once."""
+    for part, comparison in zip(parts, comparisons, strict=True):
+        flags = (*flags, *(flag for flag in part.remarks(comparison) if flag not in flags))
+    return flags
 
 
 def _uniform_weights(candidates: Sequence[Candidate], pool: Pool, where: str) -> FloatArray:

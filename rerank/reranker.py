@@ -27,12 +27,13 @@ from .budget.budgeted import check_features, estimated_sums
 from .budget.settings import Budget, load_budget
 from .capabilities import EVERY_VALUE, MATRIX, Costs, Needs, check_together
 from .choice import Choice, Ranking, Spent, choose
-from .decider import Decider, remarked
+from .decider import Decider
+from .engines.expectation import Normalize, normalized
 from .engines.interface import Engine, Result, Task
-from .engines.part_sums import Normalize, normalized
 from .lists import Candidate, CandidateList, Distinct, finite, list_rows, number_field
 from .mbr import MBRDecoder
 from .order import Order
+from .pool import remarked
 from .scheduler import Program
 from .shrinkage import Shrinkage, first_pass_row, in_memory, with_system
 from .votes.confidence import SIGNS, confidences
@@ -241,18 +242,17 @@ class Reranker(Decider):
         parts = tuple(comparison.part(texts.tolist(), []) for comparison in task.comparisons)
         task = task._replace(metric=self._weighted_metrics, comparisons=parts)
         estimated = yield from estimated_sums(
-            budget, task, of_texts[texts], known[texts], self.choice.nbest
+            budget, task, of_texts[texts], known[texts], flags, self.choice.nbest
         )
-        flags = (*flags, *(flag for flag in estimated.flags if flag not in flags))
         values = np.full(len(distinct), np.nan)
         values[texts] = estimated.values
         scores = values[distinct.of] + (sums - of_texts[distinct.of])
         left_out = {
-            *texts[estimated.given_up].tolist(),
+            *texts[list(estimated.given_up)].tolist(),
             *np.flatnonzero(~distinct.can_win).tolist(),
         }
         ranking = choose(
-            record, scores, self.choice.nbest, flags, distinct=distinct, left_out=left_out
+            record, scores, self.choice.nbest, estimated.flags, distinct=distinct, left_out=left_out
         )
         return replace(ranking, budget=estimated.spent, context=context)
 

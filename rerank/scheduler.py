@@ -8,11 +8,12 @@ records is open at any time. Any `Engine` does; no metric and no file format is 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..metrics.errors import DiscorankError, InputError
+from ..metrics.mixture import Utility
 from ..metrics.text.texts import Context, Document, Text
 from .choice import Ranking
 from .engines.interface import Engine, Result, Task
@@ -31,21 +32,6 @@ Decide = Callable[[CandidateList, Context, tuple[str, ...]], Program]
 def accept_all(ranking: Ranking) -> object:
     """Accepts every decision."""
     return ranking
-
-
-def collected(
-    engine: Engine, keys: Container[int]
-) -> Sequence[tuple[int, Result | DiscorankError]]:
-    """Results of an engine for tasks that were submitted under some keys.
-
-    Raises:
-        InputError: it has done other work.
-    """
-    results = engine.collect()
-    if not results or any(key not in keys for key, _ in results):
-        fix = "Read one's rankings to the end, or close them, before those of the next"
-        raise InputError("is at work for two decoders at once", where="engine", fix=fix)
-    return results
 
 
 class Decided(NamedTuple):
@@ -89,6 +75,7 @@ class Scheduler:
         strategy: where the context of a record comes from.
         width: how many preceding sentences are context.
         accept: raises an InputError for a decision that cannot be written, which then counts as failed.
+        metrics: loaded before the first task, so that lists that are refused need no model; none where they are loaded.
     """
 
     def __init__(
@@ -98,9 +85,11 @@ class Scheduler:
         strategy: Strategy = "independent",
         width: int = 0,
         accept: Accept = accept_all,
+        metrics: Sequence[Utility] = (),
     ) -> None:
         self.decide, self.engine, self.accept = decide, engine, accept
         self.strategy, self.width = strategy, width
+        self.metrics = metrics
         self.open: deque[_Job] = deque()  # in input order
         self.characters = 0  # of the open jobs
         self.running: dict[int, _Job] = {}  # by the key that the engine has for them
@@ -128,20 +117,24 @@ class Scheduler:
     def _decided(
         self, source: Iterator[tuple[Any, CandidateList | Decided | DiscorankError]]
     ) -> Iterator[tuple[Any, Outcome]]:
-        """Reads while there is room, hands out what is done, and collects what the engine has."""
+        """Hands out what is done, reads while there is room, and collects what the engine has."""
         while self.has_more or self.open:
-            while self.has_more and self._has_room():
-                self._read(source)
-            while self.open and self.open[0].is_done:
+            if self.open and self.open[0].is_done:
                 job = self.open.popleft()
                 self.characters -= job.characters
                 yield job.tag, job.outcome
-            if self.running and not (self.has_more and self._has_room()):
+            elif self.has_more and self._has_room():
+                self._read(source)
+            else:
                 self._collect()
 
     def _collect(self) -> None:
         """Takes the results of the engine and moves their jobs on."""
-        for key, result in collected(self.engine, self.running):
+        results = self.engine.collect()
+        if not results or any(key not in self.running for key, _ in results):
+            fix = "Read one's rankings to the end, or close them, before those of the next"
+            raise InputError("is at work for two decoders at once", where="engine", fix=fix)
+        for key, result in results:
             self._step(self.running.pop(key), result)
 
     def _read(self, source: Iterator[tuple[Any, CandidateList | Decided | DiscorankError]]) -> None:
@@ -238,7 +231,8 @@ class Scheduler:
         record = job.record
         if record is None:
             return
-        queue.reads.enter(record, job.after_gap)
+        if self.width:
+            queue.reads.enter(record, job.after_gap)
         if record.context_only:
             self._finish(job, queue, None)
             return
@@ -269,6 +263,9 @@ class Scheduler:
         except DiscorankError as error:
             self._finish(job, queue, error)
         else:
+            if self.metrics:
+                self.engine.load(self.metrics)
+                self.metrics = ()
             self.running[id(job)] = job
             self.engine.submit(id(job), task)
 
@@ -289,7 +286,8 @@ class Scheduler:
         if isinstance(outcome, Ranking):
             text = outcome.text
         is_chosen, failed = isinstance(outcome, Ranking), isinstance(outcome, DiscorankError)
-        queue.reads.extend(job.record, text, is_chosen, failed)
+        if self.width:
+            queue.reads.extend(job.record, text, is_chosen, failed)
 
 
 def missing_document(record: CandidateList, width: int) -> InputError | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from math import sqrt
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -24,7 +24,7 @@ import numpy as np
 from ..metrics.errors import InputError, excerpt, unknown
 from ..metrics.mixture import Utility
 from ..metrics.representations import FloatArray
-from ..metrics.spec.checked_settings import Converted, Field, settings
+from ..metrics.spec.checked_settings import Converted, Field, build, settings
 from ..metrics.storage.bounded_files import read_small_file
 from ..metrics.storage.checksums import check, with_checksum
 from ..metrics.storage.json_and_yaml import parse_small_json, unique_members
@@ -33,11 +33,11 @@ from ..metrics.text.texts import Context
 from .capabilities import EVERY_VALUE, SYSTEMS, Beside, Needs
 from .choice import Choice, Ranking, choose
 from .decider import Decider
-from .lists import Candidate, CandidateList, finite
+from .lists import Candidate, CandidateList
 from .order import Order
 from .scheduler import Program
 
-KIND, FORMAT = "system means", 1
+KIND, FORMAT = "system means", 2
 INTERVAL = 1.96  # standard errors on either side of a mean: 95 % of a normal distribution
 VALUES = "system_values"  # the key of a first pass's row: [system, value] of every candidate
 CHOSEN = "chosen_system"  # the key of a row: the system of the candidate that was chosen
@@ -47,14 +47,17 @@ _MEND = "Mend the lists, or leave --shrink out"
 _EDITED = "Restore it, or run the first pass again"
 
 
-@dataclass(frozen=True, slots=True)
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+@settings
 class SystemMean:
     """The mean standardised score of a system, the bounds of its 95 % interval, and of how many lists it is."""
 
-    mean: float
-    low: float
-    high: float
-    lists: int
+    mean: Finite
+    low: Finite
+    high: Finite
+    lists: Annotated[int, Field(ge=0)] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +109,8 @@ class SystemMeans:
 
     def as_json(self) -> dict[str, Any]:
         """The content of a file of means; `load_means` reads it."""
-        rows = [
-            {
-                "system": name,
-                "mean": one.mean,
-                "low": one.low,
-                "high": one.high,
-                "lists": one.lists,
-            }
-            for name, one in self.systems.items()
-        ]
-        return {"kind": KIND, "format": FORMAT, "systems": rows}
+        systems = {name: asdict(mean) for name, mean in self.systems.items()}
+        return {"kind": KIND, "format": FORMAT, "systems": systems}
 
     def __str__(self) -> str:
         shown = [f"{name} {one.mean:+.3f}" for name, one in self.systems.items()]
@@ -164,47 +158,28 @@ def load_means(spec: SystemMeans | Mapping[str, Any] | str | Path | None) -> Sys
     if spec is None or isinstance(spec, SystemMeans):
         return spec
     if isinstance(spec, Mapping):
-        return SystemMeans({name: _alone(name, value) for name, value in spec.items()})
-    if not isinstance(spec, str | Path):
-        raise InputError(f"found {excerpt(spec)}, expected a file", where="system_means", fix=_FIX)
-    return SystemMeans(dict(_file_means(spec)))
+        rows = {name: dict.fromkeys(("mean", "low", "high"), spec[name]) for name in spec}
+        where = "system_means"
+    else:
+        where = str(spec)
+        data = parse_small_json(read_small_file(where, _FIX), where, _FIX, unique_members)
+        is_known = isinstance(data, Mapping) and data.get("kind") == KIND
+        if not is_known or data.get("format") != FORMAT or not _is_object(data.get("systems")):
+            raise InputError("is no file of system means", where=where, fix=_FIX)
+        check(data, where, _EDITED)
+        rows = data["systems"]
+    limits().check("systems", len(rows), where)
+    means = {}
+    for name, row in rows.items():
+        if not isinstance(name, str) or not _is_object(row):
+            problem = f"found {excerpt(name)}: {excerpt(row)}, expected a system and numbers"
+            raise InputError(problem, where=where, fix=_FIX)
+        means[name] = build(SystemMean, row, f"{where}: {name}")
+    return SystemMeans(means)
 
 
-def _file_means(spec: str | Path) -> Iterator[tuple[str, SystemMean]]:
-    """Each system of a file of means, and its mean; errors as `load_means`."""
-    data = parse_small_json(read_small_file(spec, _FIX), str(spec), _FIX, unique_members)
-    is_known = isinstance(data, Mapping) and data.get("kind") == KIND
-    if not is_known or data.get("format") != FORMAT or not isinstance(data.get("systems"), list):
-        raise InputError("is no file of system means", where=str(spec), fix=_FIX)
-    check(data, str(spec), _EDITED)
-    limits().check("systems", len(data["systems"]), f"{spec}: systems")
-    for i, row in enumerate(data["systems"]):
-        place = f"{spec}: systems[{i}]"
-        mean = _mean_in(row, place)
-        if not isinstance(row.get("system"), str):
-            raise InputError(f"found {excerpt(row)}", where=place, fix=_FIX)
-        yield row["system"], mean
-
-
-def _alone(name: Any, value: Any) -> SystemMean:
-    """A mean of which nothing else is known."""
-    number = finite(value)
-    if number is None or not isinstance(name, str):
-        problem = (
-            f"found {excerpt(name)}: {excerpt(value)}, expected the name of a system and a number"
-        )
-        raise InputError(problem, where="system_means", fix=_FIX)
-    return SystemMean(number, number, number, 0)
-
-
-def _mean_in(row: Any, where: str) -> SystemMean:
-    """The mean in a row of a file; raises InputError where there is none."""
-    names = ("mean", "low", "high", "lists")
-    numbers = [finite(row.get(name)) for name in names] if isinstance(row, Mapping) else [None]
-    if None in numbers:
-        raise InputError(f"found {excerpt(row)}", where=where, fix=_FIX)
-    mean, low, high, lists = (float(number or 0.0) for number in numbers)
-    return SystemMean(mean, low, high, int(lists))
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
 
 
 def written_means(means: SystemMeans) -> bytes:

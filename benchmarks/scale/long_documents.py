@@ -23,8 +23,7 @@ import numpy as np
 from benchmarks.support.measuring import peak_mebibytes
 from discorank import Document, load_metric
 from discorank.metrics.base import Metric
-from discorank.metrics.execution.by_sentence import plan_of
-from discorank.metrics.execution.evaluate import matrices
+from discorank.metrics.execution.evaluate import matrices, plan_of
 from discorank.metrics.execution.store import Store
 from discorank.metrics.reading_plan import comparisons_of
 from discorank.metrics.text.texts import NO_CONTEXT, Truncation

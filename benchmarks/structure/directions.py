@@ -53,21 +53,52 @@ class Mass(NamedTuple):
 
 
 def mass(path: Path) -> Mass:
-    """What a module weighs."""
+    """What a module weighs.
+
+    Where no string but docstrings runs over lines, and no line goes on behind a backslash, the lines of its tokens are
+    those that are neither blank nor a comment, which costs a fifth of reading the tokens.
+    """
     text = path.read_text(encoding="utf-8")
-    tree = ast.parse(text)
+    docstrings: set[int] = set()
+    imports: set[int] = set()
+    for node in statements(ast.parse(text)):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            docstrings.update(lines_of(node.body[0]))
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            imports.update(lines_of(node))
+    rest = {
+        number: line.strip()
+        for number, line in enumerate(text.split("\n"), start=1)
+        if number not in docstrings
+    }
+    if any(line.endswith("\\") or '"""' in line or "'''" in line for line in rest.values()):
+        lines = token_lines(text) - docstrings
+    else:
+        lines = {number for number, line in rest.items() if line and not line.startswith("#")}
+    return Mass(path, len(lines), len(imports))
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """A module or a statement, and all statements in it."""
+    yield node
+    for blocks in ("body", "handlers", "orelse", "finalbody", "cases"):
+        inside = getattr(node, blocks, ())
+        for statement in inside if isinstance(inside, list) else ():
+            yield from statements(statement)
+
+
+def lines_of(node: ast.stmt) -> range:
+    """The lines of a statement."""
+    return range(node.lineno, (node.end_lineno or 0) + 1)
+
+
+def token_lines(text: str) -> set[int]:
+    """The lines that hold a token of code."""
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in NO_CODE:
             lines.update(range(token.start[0], token.end[0] + 1))
-    imports: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, DOCUMENTED) and ast.get_docstring(node) is not None:
-            docstring = node.body[0]
-            lines.difference_update(range(docstring.lineno, (docstring.end_lineno or 0) + 1))
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            imports.update(range(node.lineno, (node.end_lineno or 0) + 1))
-    return Mass(path, len(lines), len(imports))
+    return lines
 
 
 def masses(checkout: Path, folders: Sequence[str]) -> Iterator[Mass]:

@@ -48,15 +48,17 @@ class Watch:
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
         """Looks at a call."""
-        parts = Path(os.path.realpath(frame.f_code.co_filename)).parts
+        name = frame.f_code.co_filename
+        parts = Path(os.path.realpath(name)).parts
         places = [i for i, part in enumerate(parts) if part in PARTS]
-        if event != "call" or not places or "site-packages" in parts:
+        # what is made at run time, such as the methods of data classes, has no file
+        if event != "call" or not places or "site-packages" in parts or name.startswith("<"):
             return
         code = frame.f_code
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         values = [frame.f_locals.get(name) for name in names if name != "self"]
         if any(map(holds_mark, values)):
-            file = "/".join(parts[places[0] :])
+            file = "/".join(parts[places[-1] :])
             self.functions.add((file, code.co_name))
             if self.way[-1:] != [file]:
                 self.way.append(file)

@@ -28,7 +28,7 @@ from ...metrics.storage.line_source import (
     without_trailing_blanks,
 )
 from ...rerank.lists import CandidateList
-from ...rerank.runs.row_loop import Entry
+from ...rerank.runs.resumable import Entry
 
 T = TypeVar("T")
 ListEntry = Entry[CandidateList]  # what every reader of lists yields

@@ -24,7 +24,7 @@ from typing import Any, Literal
 from ...metrics.errors import InputError, unknown
 from ...metrics.storage.line_source import LineSource, NumberedLines
 from ...rerank.lists import CandidateList
-from ...rerank.runs.row_forms import as_line
+from ...rerank.runs.resumable import as_line
 from ..files.entries import ListEntry, typed
 
 OpenedFiles = tuple[list[NumberedLines], Iterator[ListEntry]]

@@ -20,7 +20,7 @@ from ...metrics.storage.line_source import LineSource
 from ...metrics.text.texts import Document, Text
 from ...rerank.choice import Ranking, in_order
 from ...rerank.lists import Candidate, CandidateList, write_list
-from ...rerank.runs.row_forms import as_line
+from ...rerank.runs.resumable import as_line
 from .format_table import FEATURE, ListWriting, Order, writer_of
 from .readers.nbest_lines import BAR, SCORE, is_feature
 

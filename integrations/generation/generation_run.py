@@ -15,9 +15,7 @@ from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, ResumeError
 from ...rerank.lists import NOTHING, write_list
-from ...rerank.runs.resumable import Checkpoint, Stream, outputs
-from ...rerank.runs.row_forms import as_line
-from ...rerank.runs.row_loop import RowLoop, Written
+from ...rerank.runs.resumable import Checkpoint, RowLoop, Stream, Written, as_line, outputs
 from ...rerank.runs.run_file import Measured
 from .document_turns import Done, Turn, Turns
 from .prompts import PromptEntry

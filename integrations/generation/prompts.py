@@ -15,7 +15,7 @@ from ...metrics.errors import InputError, unknown
 from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import LineSource, without_trailing_blanks
 from ...rerank.lists import read_list
-from ...rerank.runs.row_loop import Entry
+from ...rerank.runs.resumable import Entry
 from ..files.entries import RecordOrder, placed
 from ..formats.readers.jsonl import id_of
 from .generator import Prompt

@@ -15,9 +15,7 @@ from warnings import warn
 
 from ...metrics.errors import DiscorankError, InputError, ResumeError
 from ...rerank.lists import CandidateList
-from ...rerank.runs.resumable import Checkpoint, Stream
-from ...rerank.runs.row_forms import as_line
-from ...rerank.runs.row_loop import Written
+from ...rerank.runs.resumable import Checkpoint, Stream, Written, as_line
 from .generator import Generated
 
 T = TypeVar("T", CandidateList, Generated)

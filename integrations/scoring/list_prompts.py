@@ -18,7 +18,7 @@ from ...metrics.text.prompt_template import SOURCE
 from ...metrics.text.texts import NO_CONTEXT, Context, Document, Text
 from ...rerank.lists import Candidate, CandidateList
 from ...rerank.order import DocumentStream
-from ...rerank.runs.row_loop import Entry
+from ...rerank.runs.resumable import Entry
 from ...rerank.runs.run_file import check_beside, lines_of_run
 from ..formats.readers.jsonl import id_of
 from ..generation.prompt_templates import CANDIDATE, FewShotTemplates

@@ -19,9 +19,7 @@ from ...metrics.errors import DiscorankError, InputError, MetricError, excerpt
 from ...metrics.execution.meter import Meter
 from ...metrics.spec.checked_settings import settings
 from ...rerank.lists import ANNOTATIONS, NOTHING, Candidate, CandidateList, write_list
-from ...rerank.runs.resumable import Checkpoint, Stream, outputs
-from ...rerank.runs.row_forms import as_line
-from ...rerank.runs.row_loop import RowLoop, Written
+from ...rerank.runs.resumable import Checkpoint, RowLoop, Stream, Written, as_line, outputs
 from ...rerank.runs.run_file import Measured
 from ..files.entries import ListEntry
 from .list_prompts import LEAD, Answered, Asked, ListPrompts, PromptedText, ScoredText, TextScorer

@@ -18,8 +18,7 @@ from ..reading_plan import Link, comparisons_of
 from ..representations import Block, FloatArray
 from ..scorer import Scorer
 from ..text.texts import Comparison
-from .by_sentence import is_by_units, lift
-from .evaluate import Folded, compared_blocks, counted, matrices
+from .evaluate import Folded, compared_blocks, counted, is_by_units, lift, matrices
 from .failures import failures_named
 from .store import Store, in_halves
 

@@ -15,7 +15,8 @@ Each position of a text is packed into one integer:
     bits 6 to 11      symbols left in the text from here on, at most 63
     bits 0 to 5       symbols that it has in common with the position sorted before it, at most 63
 
-Many small lists go to the kernel in C (`list_matches`). Texts arrive as integers.
+Many small lists go to the kernel in C (`list_matches`). Texts arrive as integers: it knows nothing of tokens or
+metrics.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ import numpy as np
 
 from ..base import Metric
 from ..errors import InputError, unknown
-from ..execution.by_sentence import lift
+from ..execution.evaluate import lift
 from ..representations import Array, Block, FloatArray, IntArray, Reps
 from ..scorer import Info, Scorer, WrittenAnswer
 from ..spec.checked_settings import settings

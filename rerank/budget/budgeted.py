@@ -18,44 +18,36 @@ import numpy as np
 
 from ...metrics.base import Metric
 from ...metrics.errors import InputError, MetricError
-from ...metrics.execution.by_sentence import is_joined, lift
-from ...metrics.execution.evaluate import is_square
+from ...metrics.execution.evaluate import is_joined, is_square, lift
 from ...metrics.mixture import Mix, Utility
 from ...metrics.representations import FloatArray, IntArray
 from ...metrics.text.texts import Comparison
-from ..choice import Spent
+from ..choice import Expected, Spent, with_flags
+from ..engines.expectation import combined_matrix, combined_values
 from ..engines.interface import Result, Task
-from ..engines.part_sums import combined_matrix, combined_values
-from ..engines.part_values import FLAG
+from ..engines.local import NOT_FINITE
 from .plan import num_pairs, plan
 from .requests import Estimate, Request
-from .settings import Budget, asked_parts, kind_of, two_texts_are_one_pair
+from .settings import Budget, asked_parts, two_texts_are_one_pair
 
 Part = tuple[float, Metric]
 
 
-class Estimated(NamedTuple):
-    """Expected utilities [H], NaN for hypotheses that were given up, and what is known of them.
-
-    `matrix` [H, R] has NaN for pairs that were not computed.
-    """
-
-    values: FloatArray
-    flags: tuple[str, ...]
-    spent: Spent
-    given_up: IntArray
-    matrix: FloatArray | None = None
-
-
 def estimated(
-    budget: Budget, whole: Task, cheap: Task | None, nbest: int | None, square: bool
-) -> Generator[Task, Result, Estimated]:
-    """Expected utilities of a list from some of its pairs.
+    budget: Budget,
+    whole: Task,
+    cheap: Task | None,
+    flags: tuple[str, ...],
+    nbest: int | None,
+    square: bool,
+) -> Generator[Task, Result, Expected]:
+    """Expected utilities of a list from some of its pairs, NaN for hypotheses that were given up.
 
     Args:
         budget: how many, and which.
         whole: the task of all pairs.
         cheap: that of the cheap utility, if there is one.
+        flags: what the list's reader should know already.
         nbest: how many places matter; None for all that have an estimate, of which the first matters.
         square: whether the pseudo-references are the hypotheses.
 
@@ -69,7 +61,7 @@ def estimated(
     size = num_pairs(num_rows, num_columns, is_symmetric)
     pairs = budget.pairs(size)
     if pairs >= size:
-        return (yield from _exact(whole, size))
+        return (yield from _exact(whole, flags, size))
     known = yield from problem.known(cheap)
     steps = plan(
         whole.weights,
@@ -83,28 +75,27 @@ def estimated(
         square=square,
         symmetric=is_symmetric,
         addend=known.of_parts,
-        kind=kind_of(whole.metric, budget.force),
     )
-    flags = known.flags
+    flags = with_flags(flags, known.flags)
     try:
         request = next(steps)
         while True:
             result = yield problem.task(request)
-            flags += tuple(flag for flag in result.flags if flag not in flags)
+            flags = with_flags(flags, result.flags)
             request = steps.send(problem.utilities(result))
     except StopIteration as end:
         estimate: Estimate = end.value
     return _estimated(estimate, flags, whole.keep_matrix)
 
 
-def _exact(whole: Task, size: int) -> Generator[Task, Result, Estimated]:
+def _exact(whole: Task, flags: tuple[str, ...], size: int) -> Generator[Task, Result, Expected]:
     """All pairs, as without a budget."""
     result = yield whole
     values = combined_values(whole.metric, result)
     matrix = combined_matrix(whole.metric, result)
     shape = len(values), len(whole.weights)
     spent = Spent.everything(values, size, np.ones(shape, bool))
-    return Estimated(values, result.flags, spent, np.empty(0, np.int64), matrix)
+    return Expected(values, with_flags(flags, result.flags), matrix, spent)
 
 
 class _Known(NamedTuple):
@@ -160,7 +151,7 @@ class _Problem:
                 fix = "Name another as cheap utility, or none"
                 signature = part[1].signature()
                 raise MetricError("a cheap utility that is not finite", where=signature, fix=fix)
-        flags = tuple(flag for flag in result.flags if own_parts and flag != FLAG)
+        flags = tuple(flag for flag in result.flags if own_parts and flag != NOT_FINITE)
         return _Known(
             np.stack(of_cheap) if of_cheap else None,
             sum(matrices[1 : len(own_parts)], matrices[0]) if own_parts else None,
@@ -203,7 +194,7 @@ class _Problem:
         return utilities
 
 
-def _estimated(estimate: Estimate, flags: tuple[str, ...], keep_matrix: bool) -> Estimated:
+def _estimated(estimate: Estimate, flags: tuple[str, ...], keep_matrix: bool) -> Expected:
     """The outcome of the plan; a hypothesis of whom a pair is not finite has no value, and is not given up.
 
     Raises:
@@ -220,16 +211,7 @@ def _estimated(estimate: Estimate, flags: tuple[str, ...], keep_matrix: bool) ->
     if not np.isfinite(values).any():  # nothing is known of any: all have their place
         given_up = given_up[:0]
     kept = estimate.utilities if keep_matrix else None
-    return Estimated(values, flags, estimate.spent, given_up, kept)
-
-
-class EstimatedSums(NamedTuple):
-    """Sums of features of the distinct texts [D], NaN for those given up or without a finite value."""
-
-    values: FloatArray
-    flags: tuple[str, ...]
-    spent: Spent
-    given_up: IntArray
+    return Expected(values, flags, kept, estimate.spent, given_up.tolist())
 
 
 def check_features(budget: Budget, metrics: tuple[Utility, ...]) -> None:
@@ -246,15 +228,21 @@ def check_features(budget: Budget, metrics: tuple[Utility, ...]) -> None:
 
 
 def estimated_sums(
-    budget: Budget, whole: Task, known: FloatArray, cheap: FloatArray, nbest: int | None
-) -> Generator[Task, Result, EstimatedSums]:
-    """Sums of features from metrics on some of the texts.
+    budget: Budget,
+    whole: Task,
+    known: FloatArray,
+    cheap: FloatArray,
+    flags: tuple[str, ...],
+    nbest: int | None,
+) -> Generator[Task, Result, Expected]:
+    """Sums of features [D] from metrics on some of the texts; NaN for those given up or without a finite value.
 
     Args:
         budget: how many of them, and which.
         whole: the task of all texts under all metrics; its weights are those of the features.
         known: the sum of all other features, [D].
         cheap: what is cheap to know of the texts, [D, K].
+        flags: what the list's reader should know already.
         nbest: how many places matter; None for all that have a value, of which the first matters.
 
     Raises:
@@ -272,12 +260,11 @@ def estimated_sums(
         seed=budget.seed,
     )
     computed = np.full(num_texts, np.nan)
-    flags: tuple[str, ...] = ()
     try:
         request = next(steps)
         while True:
             result = yield _part(whole, request.rows)
-            flags += tuple(flag for flag in result.flags if flag not in flags)
+            flags = with_flags(flags, result.flags)
             computed[request.rows] = combined_values(whole.metric, result) + known[request.rows]
             request = steps.send(computed[request.rows][:, None])
     except StopIteration as end:
@@ -293,7 +280,7 @@ def _part(whole: Task, rows: IntArray) -> Task:
 
 def _estimated_budgeted_features(
     estimate: Estimate, computed: FloatArray, flags: tuple[str, ...]
-) -> EstimatedSums:
+) -> Expected:
     """The outcome of the plan."""
     if not np.isfinite(computed).any():
         problem = f"none of the {estimate.spent.pairs} texts that were read has a finite value"
@@ -303,4 +290,5 @@ def _estimated_budgeted_features(
     # what was read is known, whatever the plan makes of it
     values = np.where(is_read, computed, estimate.values)
     given_up = np.flatnonzero(np.isnan(estimate.values) & ~is_odd)
-    return EstimatedSums(np.where(is_odd, np.nan, values), flags, estimate.spent, given_up)
+    values = np.where(is_odd, np.nan, values)
+    return Expected(values, flags, None, estimate.spent, given_up.tolist())

@@ -19,11 +19,10 @@ import numpy as np
 from ...metrics.representations import FloatArray, IntArray
 from ..choice import Spent
 from ..engines.expectation import NO_WEIGHT, expected_utility
-from .evidence import state
 from .posterior import Observed, Problem
 from .requests import Estimate, Found, Plan, Request, Search
-from .searches import adaptive
-from .statement import SCORES_OF_TEXTS, Target
+from .searches import adaptive, state
+from .statement import Target
 
 
 def plan(
@@ -39,7 +38,6 @@ def plan(
     square: bool = False,
     symmetric: bool = False,
     addend: FloatArray | None = None,
-    kind: str = "",
 ) -> Plan:
     """A plan for one list.
 
@@ -58,7 +56,6 @@ def plan(
         symmetric: whether what is asked for is the same of (h, r) and (r, h), so that two texts are one pair; `square`
             must hold.
         addend: what is known of all utilities and added to what is asked for, [H, R]; None for nothing.
-        kind: of the utility, as the constants of statements name it; any other is not known.
     """
     of = num_pairs(num_hypotheses, len(weights), symmetric)
     if pairs >= of:
@@ -74,7 +71,6 @@ def plan(
         seed,
         symmetric,
         None if addend is None else addend[np.ix_(order.rows, order.columns)],
-        SCORES_OF_TEXTS if len(weights) == 1 else kind,
     )
     return _restored(problem, order, of)
 

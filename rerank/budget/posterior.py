@@ -297,7 +297,6 @@ class Problem:
         seed: of random draws.
         symmetric: whether u(h, r) = u(r, h), so that two texts are one pair; every hypothesis has then a column.
         addend: what is known of all utilities and added to what is computed, [H, R]; None for nothing.
-        kind: of the utility, for what is stated.
     """
 
     shares: FloatArray
@@ -309,7 +308,11 @@ class Problem:
     seed: int
     symmetric: bool = False
     addend: FloatArray | None = None
-    kind: str = ""
+
+    @property
+    def of_scores(self) -> bool:
+        """Whether texts have one score each."""
+        return bool(self.shares.shape[1] == 1)
 
     @property
     def num_rows(self) -> int:

@@ -119,18 +119,6 @@ def asked_parts(utility: Utility, force: bool) -> list[int]:
     return with_pairs if force and not costly else costly
 
 
-# utilities whose lists the constants of statements were fitted on, and their kind
-_KINDS = {"ter": "ter", "dr-lex": "kernel"}
-
-
-def kind_of(utility: Utility, force: bool) -> str:
-    """The kind of a utility of which pairs are asked for, "" for one that is not known, as a sum is."""
-    asked = [utility.parts[i][1] for i in asked_parts(utility, force)]
-    if len(asked) != 1:
-        return ""
-    return _KINDS.get(asked[0].name, "")
-
-
 def two_texts_are_one_pair(utility: Utility, force: bool) -> bool:
     """Whether what is computed of some pairs is the same of (h, r) and (r, h), where hypotheses are the references."""
     asked = [utility.parts[i][1] for i in asked_parts(utility, force)]

@@ -3,8 +3,7 @@
     logit confidence = c . x,   log(regret / spread) = r . x,   x the features of the evidence
 Features are the posterior's own figures and what tells how far to trust them: how many pairs they come from, how much
 of the utility is explained, heavy tails. A list that stops does so as its features look good, so c and r are others
-at a stop than where the whole budget is used. Some kinds of utilities, on whose lists all was fitted, have a shift and
-a slope of their own; of others less is said to be sure by a margin.
+at a stop than where the whole budget is used. They were fitted on lists of some metrics; a margin covers all others.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import exp
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,52 +23,27 @@ from ...metrics.representations import FloatArray
 DRAWS = 1000  # of the posterior, of which a confidence is a share
 SMALLEST, LARGEST = 1e-3, 3.0  # regrets in spreads that are told apart
 MAX_STEP, MAX_GAP = 5.0, 10.0
-SLOPE_UNIT = 3.0  # of the sign on which kinds have a slope of their own
-ODDS, LOSS = 1, 2  # indices of these features
-SCORES_OF_TEXTS = "scores"  # in place of a kind
 
 
-class Line(NamedTuple):
-    """A linear function of features, with shift and slope of known kinds of utilities."""
-
-    coefficients: tuple[float, ...]
-    kinds: Mapping[str, tuple[float, float]]
-
-    @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Line:
-        """The line in a file of constants."""
-        kinds = {kind: (shift, slope) for kind, (shift, slope) in data["kinds"].items()}
-        return cls(tuple(data["coefficients"]), kinds)
+Coefficients = tuple[float, ...]
 
 
 class Constants(NamedTuple):
-    """Lines for the lists of a budget.
+    """Coefficients of statements on the lists of a budget.
 
     Args:
         confidence, regret: where the whole budget is used.
         confidence_at_stop, regret_at_stop: at a stop.
-        margin: logits by which the confidence was too high on a kind that it was not fitted on.
-        factor: log by which the regret was too low on such a kind.
+        margin: logits by which the confidence was too high on metrics that it was not fitted on.
+        factor: log by which the regret was too low on these.
     """
 
-    confidence: Line
-    regret: Line
-    confidence_at_stop: Line
-    regret_at_stop: Line
+    confidence: Coefficients
+    regret: Coefficients
+    confidence_at_stop: Coefficients
+    regret_at_stop: Coefficients
     margin: float
     factor: float
-
-    @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Constants:
-        """The constants in a file."""
-        one, two, three, four = (Line.of(data[name]) for name in cls._fields[:4])
-        return cls(one, two, three, four, data["margin"], data["factor"])
-
-    def lines(self, stopped: bool) -> tuple[Line, Line]:
-        """Those of confidence and regret."""
-        if stopped:
-            return self.confidence_at_stop, self.regret_at_stop
-        return self.confidence, self.regret
 
 
 FITTED = Path(__file__).with_name("constants.json")
@@ -79,7 +53,7 @@ FITTED = Path(__file__).with_name("constants.json")
 def fitted_constants(file: Path = FITTED) -> Mapping[str, Constants]:
     """Constants of "pairs" and of "scores", fitted on replays (docs/results/budget.md)."""
     data = json.loads(file.read_text(encoding="utf-8"))
-    return {name: Constants.of(constants) for name, constants in data.items()}
+    return {name: Constants(**constants) for name, constants in data.items()}
 
 
 class Evidence(NamedTuple):
@@ -126,17 +100,13 @@ class Statement(NamedTuple):
     """The statement on a choice.
 
     Args:
-        confidence: the probability that all pairs would choose the same.
-        at_least: what that is also of a kind of utilities that is not known.
-        regret: the expected loss in expected utility, on average over the places.
-        at_most: what that is also of a kind of utilities that is not known.
+        confidence: the least probability that all pairs would choose the same.
+        regret: the most that is expected to be lost in expected utility, on average over the places.
         spread: the standard deviation of the list's expected utilities.
     """
 
     confidence: float
-    at_least: float
     regret: float
-    at_most: float
     spread: float
 
 
@@ -157,35 +127,29 @@ class Target:
         """Whether there is anything to meet."""
         return self.confidence is not None or self.regret is not None
 
-    def met(self, evidence: Evidence, kind: str) -> bool:
+    def met(self, evidence: Evidence, of_scores: bool) -> bool:
         """Whether a choice may be left as it is."""
-        said = stated(evidence, kind, stopped=True)
-        is_sure = self.confidence is None or said.at_least >= self.confidence
-        is_small = self.regret is None or said.at_most <= self.regret * said.spread
+        said = stated(evidence, of_scores, stopped=True)
+        is_sure = self.confidence is None or said.confidence >= self.confidence
+        is_small = self.regret is None or said.regret <= self.regret * said.spread
         return is_sure and is_small
 
 
-def stated(evidence: Evidence, kind: str, *, stopped: bool) -> Statement:
+def stated(evidence: Evidence, of_scores: bool, *, stopped: bool) -> Statement:
     """The statement on a choice.
 
     Args:
         evidence: what is known of it.
-        kind: of the utility, one of those in the constants or any other; SCORES_OF_TEXTS where texts have one score.
+        of_scores: whether texts have one score each, and not one per pseudo-reference.
         stopped: whether the plan stops here, or has used up its budget.
     """
-    constants = fitted_constants()["scores" if kind == SCORES_OF_TEXTS else "pairs"]
-    sure, loss = constants.lines(stopped)
+    constants = fitted_constants()["scores" if of_scores else "pairs"]
+    sure = constants.confidence_at_stop if stopped else constants.confidence
+    loss = constants.regret_at_stop if stopped else constants.regret
     features = features_of(evidence)
-    odds = on_line(sure, features, ODDS, kind)
-    log_loss = on_line(loss, features, LOSS, kind)
-    margin, factor = (0.0, 0.0) if kind in sure.kinds else (constants.margin, constants.factor)
-    return Statement(
-        _probability(odds),
-        _probability(odds - margin),
-        evidence.spread * exp(min(log_loss, 1.0)),
-        evidence.spread * exp(min(log_loss + factor, 1.0)),
-        evidence.spread,
-    )
+    odds = float(features @ np.array(sure)) - constants.margin
+    log_loss = float(features @ np.array(loss)) + constants.factor
+    return Statement(_probability(odds), evidence.spread * exp(min(log_loss, 1.0)), evidence.spread)
 
 
 def features_of(evidence: Evidence) -> FloatArray:
@@ -214,13 +178,6 @@ def features_of(evidence: Evidence) -> FloatArray:
         np.minimum(evidence.step, MAX_STEP),
     ]
     return np.array(features, np.float64)
-
-
-def on_line(line: Line, features: FloatArray, sloped: int, kind: str) -> float:
-    """The value of a line at features [n]; `sloped` is the feature on which kinds have a slope of their own."""
-    shift, slope = line.kinds.get(kind, (0.0, 0.0))
-    value = features @ np.array(line.coefficients) + shift + slope * features[sloped] / SLOPE_UNIT
-    return float(value)
 
 
 def _probability(odds: float) -> float:

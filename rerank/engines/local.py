@@ -1,28 +1,50 @@
-"""The engine that works in the calling process: waves of lists, one store of representations per metric."""
+"""The engine that works in the calling process: waves of lists, one store of representations per metric.
+
+The expected values of a list under one part of its utility come by the linear form, from the whole matrix, or from
+tiles; the result of a list is made of the values of all parts. A list without any finite pair is an error, one where
+some pairs have no finite value is flagged. A part of weight 0 is no part of a sum: nothing of it is looked at. Of a
+matrix every pair is, whatever its weight.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
 
 from ...metrics.base import Metric
-from ...metrics.errors import DiscorankError, ResourceError, is_interrupt
-from ...metrics.execution.by_sentence import plan_of
+from ...metrics.errors import DiscorankError, MetricError, ResourceError, is_interrupt
+from ...metrics.execution import segment_scores
+from ...metrics.execution.evaluate import (
+    Folded,
+    Tile,
+    compared,
+    is_large,
+    lift,
+    matrices,
+    plan_of,
+    shape_of,
+    tile_values,
+)
+from ...metrics.execution.failures import failures_named
 from ...metrics.execution.meter import Meter
 from ...metrics.execution.store import Store
 from ...metrics.mixture import Utility
 from ...metrics.reading_plan import comparisons_of
+from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Comparison, Truncation
-from .interface import Loaded, Result, Task, loaded_as
-from .part_values import (
-    Expectation,
-    expectations,
-    places_of,
-    problem_of,
-    read_together,
-    result_of,
+from .expectation import (
+    TiledSums,
+    expected_of_sums,
+    expected_utilities,
+    expected_utility,
+    has_weight,
+    linear_expected_utility,
+    weighted_sums,
 )
+from .interface import Loaded, Result, Task, loaded_as
 from .status import Status
 
 if TYPE_CHECKING:
@@ -34,6 +56,9 @@ STORE_BYTES = 1 << 23
 FIRST_WAVE = 1 << 16  # characters handed to the metric at once, to begin with
 LAST_WAVE = 1 << 20  # and at most, so that a wave's memory does not depend on how fast it is done
 SHORT_SECONDS, LONG_SECONDS = 0.3, 1.5  # a wave outside this is made longer or shorter
+SMALL_CELLS = 1 << 12  # of a matrix that is reduced together with others
+STACKED = 1 << 8  # so many of these at once
+NOT_FINITE = "not-finite"  # flag: some pairs have no finite value
 
 
 class LocalEngine:
@@ -175,3 +200,281 @@ def _characters(task: Task) -> int:
     """Characters of the texts of a task's list, and one."""
     first = (task.whole or task.comparisons)[0]
     return 1 + sum([len(str(item.text)) for item in first.items])
+
+
+class PairCounts(NamedTuple):
+    """The pairs of a list under one metric that are finite, and those that are not, by what they are."""
+
+    finite: int = 0
+    nan: int = 0
+    inf: int = 0
+    negative_inf: int = 0
+
+    @classmethod
+    def of(cls, matrix: FloatArray) -> Self:
+        """The counts of a matrix of any shape."""
+        finite = int(np.isfinite(matrix).sum())
+        if finite == matrix.size:
+            return cls(finite)
+        return cls(
+            finite,
+            nan=int(np.isnan(matrix).sum()),
+            inf=int(np.isposinf(matrix).sum()),
+            negative_inf=int(np.isneginf(matrix).sum()),
+        )
+
+    def plus(self, other: PairCounts) -> PairCounts:
+        """Those of two parts of a matrix."""
+        return PairCounts(*(a + b for a, b in zip(self, other, strict=True)))
+
+    @property
+    def not_finite(self) -> int:
+        """How many pairs have no finite value."""
+        return self.nan + self.inf + self.negative_inf
+
+    def __str__(self) -> str:
+        """The values that are not finite, in words: ``3 nan, 1 inf``."""
+        counts = {"nan": self.nan, "inf": self.inf, "-inf": self.negative_inf}
+        return ", ".join(f"{n} {name}" for name, n in counts.items() if n)
+
+
+class Expectation(NamedTuple):
+    """Expected values [H] of a list under one part of its utility, and the matrix [H, R] where it is kept.
+
+    `pairs` counts the matrix; a linear form, which has none, counts nothing, and its values are finite.
+    """
+
+    values: FloatArray
+    matrix: FloatArray | None = None
+    pairs: PairCounts = PairCounts()
+
+
+class TileSums(NamedTuple):
+    """The reduction of a tile: the weighted sum of every row [rows], and how many of its pairs are finite."""
+
+    sums: FloatArray
+    pairs: PairCounts
+
+
+def places_of(tasks: Sequence[Task]) -> dict[Metric, list[tuple[int, int]]]:
+    """Which (task, part) every metric is."""
+    places: dict[Metric, list[tuple[int, int]]] = {}
+    for i, task in enumerate(tasks):
+        for p, (_, part) in enumerate(task.metric.parts):
+            places.setdefault(part, []).append((i, p))
+    return places
+
+
+def is_linear(metric: Metric, keep_matrix: bool) -> bool:
+    """Whether the list is valued without its matrix."""
+    return metric.info.linear and not keep_matrix
+
+
+def is_tiled(metric: Metric, comparison: Comparison, task: Task) -> bool:
+    """Whether the list is so large that its matrix is never whole: each tile is reduced when it is compared."""
+    return not task.keep_matrix and is_large(*shape_of(metric, comparison))
+
+
+def expectations(
+    metric: Metric, store: Store, lists: Sequence[tuple[Comparison, Task]]
+) -> list[Expectation]:
+    """Expected values of every list, by the linear form of the metric if it has one, else from matrix or tiles."""
+    results: list[Expectation | None] = [None] * len(lists)
+    together, whole = [], []
+    for i, (comparison, task) in enumerate(lists):
+        if task.together:
+            together.append(i)
+        elif is_linear(metric, task.keep_matrix):
+            results[i] = linear_form(metric, store, comparison, task)
+        elif is_tiled(metric, comparison, task):
+            results[i] = tiled(metric, store, comparison, task)
+        else:
+            whole.append(i)
+    of_whole = matrices(metric, [lists[i][0] for i in whole], store)
+    reduced = reduced_lists(metric, [lists[i][1] for i in whole], of_whole, store.meter)
+    scored = _scores(metric, store, [lists[i][0] for i in together])
+    for i, values in zip((*whole, *together), (*reduced, *scored), strict=True):
+        results[i] = values
+    return [values for values in results if values is not None]
+
+
+def _scores(metric: Metric, store: Store, segments: Sequence[Comparison]) -> Iterator[Expectation]:
+    """The score of the hypothesis of every segment against its references together."""
+    if segments:
+        values = segment_scores.scores(metric, segments, store)
+        store.meter.count(pairs=sum(max(1, len(segment.references)) for segment in segments))
+        for value in values:
+            yield Expectation(np.array([value]), None, PairCounts.of(np.array([[value]])))
+
+
+def read_together(metric: Metric, comparison: Comparison, task: Task) -> Sequence[Comparison]:
+    """All that is compared for a part of a list."""
+    if task.together:
+        return compared(metric, comparison)
+    return comparisons_of([plan_of(metric, comparison)])
+
+
+def reduced_lists(
+    metric: Metric, tasks: Sequence[Task], whole: Sequence[FloatArray], meter: Meter
+) -> list[Expectation]:
+    """Expected values from the whole matrices [H, R] of some lists; small ones of one shape are reduced at once."""
+    places_of_shape: dict[tuple[int, ...], list[int]] = {}
+    for i, (task, matrix) in enumerate(zip(tasks, whole, strict=True)):
+        if matrix.size <= SMALL_CELLS and task.own is None:
+            places_of_shape.setdefault(matrix.shape, []).append(i)
+    at_once: dict[int, Expectation] = {}
+    with meter.stage("choose"):
+        for places in places_of_shape.values():
+            for start in range(0, len(places), STACKED):
+                at_once |= _means(metric, tasks, whole, places[start : start + STACKED])
+    return [
+        at_once.get(i) or reduced(metric, task, matrix, meter)
+        for i, (task, matrix) in enumerate(zip(tasks, whole, strict=True))
+    ]
+
+
+def _means(
+    metric: Metric, tasks: Sequence[Task], whole: Sequence[FloatArray], places: Sequence[int]
+) -> dict[int, Expectation]:
+    """The weighted means of lists of one shape, by the place of the list, of those where all is finite."""
+    stacked = np.stack([whole[i] for i in places])
+    weights = np.stack([weights_of(metric, tasks[i])[0] for i in places])
+    values = expected_utilities(stacked, weights)
+    is_finite = np.isfinite(stacked).all(axis=(1, 2)) & np.isfinite(values).all(axis=1)
+    pairs = PairCounts(stacked[0].size)
+    means = {}
+    for number in np.flatnonzero(is_finite).tolist():
+        i = places[number]
+        means[i] = Expectation(values[number], whole[i] if tasks[i].keep_matrix else None, pairs)
+    return means
+
+
+def reduced(metric: Metric, task: Task, matrix: FloatArray, meter: Meter) -> Expectation:
+    """Expected values from the whole matrix [H, R] of a list."""
+    with meter.stage("choose"):
+        weights, own = weights_of(metric, task)
+        values = expected_utility(matrix, weights, own)
+        pairs = PairCounts.of(matrix)
+    return Expectation(values, matrix if task.keep_matrix else None, pairs)
+
+
+def tiled(metric: Metric, store: Store, comparison: Comparison, task: Task) -> Expectation:
+    """Expected values of a large list, whose matrix is never whole."""
+    sums, pairs = TiledSums(*shape_of(metric, comparison)), PairCounts()
+    with failures_named(metric.signature()):
+        for tile, values in tile_values(metric, comparison, store):
+            of_tile = tile_sums(metric, task, tile, values, store.meter)
+            sums.add(tile, of_tile.sums)
+            pairs = pairs.plus(of_tile.pairs)
+    return reduced_sums(metric, task, sums, pairs)
+
+
+def tile_sums(metric: Metric, task: Task, tile: Tile, values: FloatArray, meter: Meter) -> TileSums:
+    """The reduction of the values [rows, columns] of a tile."""
+    with meter.stage("choose"):
+        sums = weighted_sums(values, *weights_of(metric, task), tile.top, tile.left)
+        return TileSums(sums, PairCounts.of(values))
+
+
+def reduced_sums(metric: Metric, task: Task, sums: TiledSums, pairs: PairCounts) -> Expectation:
+    """Expected values from the sums of all tiles of a list, of which so many pairs are finite.
+
+    Raises:
+        MetricError: all are finite, but their sums are not.
+    """
+    whole = sums.whole()
+    if not pairs.not_finite and not np.isfinite(whole).all():
+        problem = "utilities of this size cannot be added up"
+        fix = "Scale them down in the metric, or shorten the list"
+        raise MetricError(problem, where=metric.signature(), fix=fix)
+    return Expectation(expected_of_sums(whole, *weights_of(metric, task)), None, pairs)
+
+
+def weights_of(metric: Metric, task: Task) -> tuple[FloatArray, FloatArray | None]:
+    """The weights [R] and own weights [H] that the columns of a list's matrix have."""
+    if not metric.info.needs_references:  # one column, which is no reference
+        return np.ones(1), None
+    return task.weights, task.own
+
+
+def linear_form(metric: Metric, store: Store, comparison: Comparison, task: Task) -> Expectation:
+    """Expected values by the linear form; where one is not finite, from all pairs, which says of which."""
+    with failures_named(metric.signature()), np.errstate(over="ignore", invalid="ignore"):
+        values = _linear_values(metric, store, comparison, task)
+    _, own = weights_of(metric, task)
+    if np.isfinite(values[has_weight(task.weights, own)]).all():
+        return Expectation(values)
+    if is_tiled(metric, comparison, task):
+        return tiled(metric, store, comparison, task)
+    (matrix,) = matrices(metric, [comparison], store)
+    return reduced(metric, task, matrix, store.meter)
+
+
+def _linear_values(metric: Metric, store: Store, comparison: Comparison, task: Task) -> FloatArray:
+    """Expected values [H] by the linear form, averaged over the sentences of documents."""
+    sentences = lift(metric, comparison)
+    values, pairs = np.zeros(len(comparison.hypotheses)), 0
+    blocks = store.add(sentences)
+    with store.meter.stage("compare"):
+        for block in blocks:
+            folded = Folded.of(block)
+            values += linear_expected_utility(
+                metric.scorer, store.reps, block, folded, task.weights, task.own
+            )
+            pairs += folded.block.cells
+    store.meter.count(pairs=pairs)
+    return values / len(sentences)
+
+
+def pairs_error(utility: Utility, counts: Sequence[PairCounts]) -> MetricError | None:
+    """The error of a list in which a part of the utility has no finite pair; None where every part has one."""
+    for (weight, part), of_part in zip(utility.parts, counts, strict=True):
+        if weight and of_part.not_finite and not of_part.finite:
+            problem = f"no pair has a finite value, found {of_part}"
+            fix = "Look at the metric's model and at the texts of the list"
+            return MetricError(problem, where=part.signature(), fix=fix)
+    return None
+
+
+def pairs_flags(utility: Utility, counts: Sequence[PairCounts]) -> tuple[str, ...]:
+    """The flag of a list in which some pairs have no finite value."""
+    for (weight, _), of_part in zip(utility.parts, counts, strict=True):
+        if weight and of_part.not_finite:
+            return (NOT_FINITE,)
+    return ()
+
+
+TRUNCATION_FLAGS: Mapping[Truncation, tuple[str, ...]] = {
+    Truncation.NONE: (),
+    Truncation.CONTEXT: ("truncated-context",),
+    Truncation.TEXT: ("truncated-text",),
+}
+
+
+def result_of(
+    task: Task, parts: Iterable[Expectation], truncation: Truncation = Truncation.NONE
+) -> Result | DiscorankError:
+    """The result of a list from the expectations of its parts and the worst truncation of its texts.
+
+    A list in which a part has no finite pair has an error instead; one in which a part has some that are not has a
+    flag.
+    """
+    parts = list(parts)
+    counts = [part.pairs for part in parts]
+    # where only some pairs are asked for, others may be finite
+    error = None if task.whole else pairs_error(task.metric, counts)
+    if error is not None:
+        return error
+    values = np.array([part.values for part in parts])
+    matrices = tuple(part.matrix for part in parts if part.matrix is not None)
+    flags = (*TRUNCATION_FLAGS[truncation], *pairs_flags(task.metric, counts))
+    return Result(values, matrices if task.keep_matrix else (), flags)
+
+
+def problem_of(task: Task, error: BaseException) -> DiscorankError:
+    """The error of a list, as its result."""
+    if isinstance(error, DiscorankError):
+        return error
+    problem = MetricError(f"{type(error).__name__}: {error}", where=task.metric.signature())
+    problem.__cause__ = error
+    return problem

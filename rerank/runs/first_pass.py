@@ -19,7 +19,7 @@ from ...metrics.errors import DiscorankError, InputError, excerpt
 from ...metrics.storage.atomic_files import complete_file
 from ..lists import CandidateList
 from ..shrinkage import VALUES, SystemMeans, written_means
-from .row_loop import Entry
+from .resumable import Entry
 
 
 def first_path(out: Path) -> Path:

@@ -1,5 +1,9 @@
 """The outputs of a run, with a checkpoint, so that a run killed at any point resumes as if it had not been.
 
+The loop of every run, of decode, generate and logprobs alike: entries in, rows or error records out, in input order.
+What an earlier run has done is read over, and must be what it read. Then every entry yields what is written of it, or
+an error record, of which there may be so many; what was written is kept whatever ends the run.
+
 The run file says how many bytes of each output are good and how much input they stand for; what lies beyond is cut off
 on resume. It is replaced in one step, after the outputs are on disk. Without an output file, rows go to stdout and
 error records to stderr, with nothing to resume. It knows neither lists nor metrics.
@@ -11,16 +15,18 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from itertools import chain, islice
 from pathlib import Path
 from platform import python_version
 from time import monotonic
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar
 
-from ...metrics.errors import InputError, ResumeError
+from ...metrics.errors import DiscorankError, InputError, ResumeError
+from ...metrics.execution.meter import Meter
 from ...metrics.optional_packages import require
 from ...metrics.storage.atomic_files import locked, unwritable
 from ..engines.status import amounts
@@ -40,6 +46,43 @@ from .run_file import (
 EVERY_SECONDS = 1.0
 # outputs that are there while something is in them, whose names come from that of the rows
 BESIDE = ("errors", "waiting")
+
+
+Written = tuple[
+    dict[str, bytes], dict[str, int]
+]  # what is added to every output, and to the counts
+_STRING_OR_NUMBER = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?Infinity|NaN')
+_STRICT = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+_SPELT = {"NaN": "null", "Infinity": "1e999", "-Infinity": "-1e999"}
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[T_co]):
+    """A record (a candidate list, the input of a generator), or why there is none.
+
+    Args:
+        record: the record; None for an error.
+        error: why there is none, with file and line; None for a record.
+        line: its first line in the file.
+        raw: the bytes it consumed, each line closed by one ``\\n`` whatever its end was, for a rolling hash of the
+            input. Of several records made from one line, the first has them all and the others none; empty lines at
+            the end of a file belong to no entry.
+        id: the record's id, for an error where it could be read.
+    """
+
+    record: T_co | None
+    error: InputError | None
+    line: int
+    raw: bytes
+    id: str | None = None
+
+
+class StoppedByErrorsError(DiscorankError):
+    """More error records than allowed; the run can be resumed after mending the input."""
+
+    exit_code = 3
 
 
 class Checkpoint:
@@ -454,6 +497,141 @@ def completing(
         checkpoint.save()
         raise
     checkpoint.save(complete=True)
+
+
+def error_row(error: DiscorankError, file: str, line: int, identity: str | None) -> bytes:
+    """An error record: where, which list, why, and what to do."""
+    reason = {
+        "where": error.where,
+        "reason": error.problem,
+        "fix": error.fix,
+        "kind": type(error).__name__,
+    }
+    return as_line({"file": file, "line": line, "id": identity, **reason})
+
+
+def as_line(row: dict[str, Any]) -> bytes:
+    """A JSON object as one UTF-8 line.
+
+    A lone surrogate is written as its escape; of the numbers for which JSON has no word, infinity as 1e999 and NaN as
+    null.
+    """
+    try:
+        text = _STRICT.encode(row)
+    except ValueError:
+        text = json.dumps(row, ensure_ascii=False)
+        text = _STRING_OR_NUMBER.sub(lambda match: _SPELT.get(match[0], match[0]), text)
+    try:
+        return text.encode("utf-8") + b"\n"
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
+@dataclass(frozen=True)
+class RowLoop:
+    """How the rows of a run are written.
+
+    Args:
+        checkpoint: the outputs, which are closed at the end.
+        name: the input's name, for messages and error records.
+        max_errors: how many error records a run may write.
+        on_progress: called with the number of entries done and of error records.
+        meter: counts the seconds of reading and writing.
+        on_row: called with the lines that are written of a list.
+        begins_late: whether outputs are opened when the first outcome is there: a run that cannot begin leaves none.
+    """
+
+    checkpoint: Checkpoint | Stream
+    name: str
+    max_errors: int
+    on_progress: Callable[[int, int], None]
+    meter: Meter = field(default_factory=Meter)
+    on_row: Callable[[bytes], object] = lambda row: None
+    begins_late: bool = False
+
+    def run(
+        self,
+        entries: Iterable[Entry[Any]],
+        replay: Callable[[Entry[Any]], object],
+        outcomes: Callable[[Iterator[Entry[Any]]], Generator[tuple[Entry[Any], T]]],
+        written: Callable[[T], Written],
+        measured: Callable[[], Measured],
+    ) -> Mapping[str, int]:
+        """Writes the rows of all entries that no earlier run has done; returns the counts of the run.
+
+        Args:
+            entries: what a reader yields, in order.
+            replay: takes an entry that an earlier run has done.
+            outcomes: the other entries, each with what came of it, in order.
+            written: what an outcome adds to the outputs and to the counts; raises the error that it ended in.
+            measured: what this session has done, for the run file.
+
+        Raises:
+            ResumeError: the first entries are not those of the earlier run.
+            StoppedByErrorsError: one error record more than there may be.
+        """
+        source = self._metered(entries)
+        with closing(self.checkpoint):
+            for entry in islice(source, self.checkpoint.state.entries):
+                self.checkpoint.skip(entry.raw)
+                replay(entry)
+            self.checkpoint.check_input(self.name)
+            with closing(outcomes(source)) as pairs:
+                first = list(islice(pairs, int(self.begins_late)))
+                with completing(self.checkpoint, measured):
+                    for entry, outcome in chain(first, pairs):
+                        with self.meter.stage("write"):
+                            self._write(entry, outcome, written)
+                        self.on_progress(self.checkpoint.state.entries, num_errors(self.checkpoint))
+        return self.checkpoint.state.counts
+
+    def _write(self, entry: Entry[Any], outcome: T, written: Callable[[T], Written]) -> None:
+        try:
+            writes, counts = written(outcome)
+        except DiscorankError as error:
+            error = _placed(error, entry, self.name)
+            row = error_row(error, self.name, entry.line, entry.id)
+            if num_errors(self.checkpoint) >= self.max_errors:
+                self.checkpoint.leave("errors", row)
+                raise stopped(error, entry, self.name) from error
+            writes, counts = {"errors": row}, {"errors": 1}
+        self.checkpoint.commit(entry.raw, writes, counts)
+        if "rows" in writes:
+            self.on_row(writes["rows"])
+
+    def _metered(self, entries: Iterable[Entry[Any]]) -> Iterator[Entry[Any]]:
+        source = iter(entries)
+        while True:
+            with self.meter.stage("read"):
+                entry = next(source, None)
+            if entry is None:
+                return
+            yield entry
+
+
+def num_errors(checkpoint: Checkpoint | Stream) -> int:
+    """How many error records are written."""
+    return checkpoint.state.counts.get("errors", 0)
+
+
+def stopped(error: DiscorankError, entry: Entry[Any], name: str) -> StoppedByErrorsError:
+    """The error that ends a run at one error record more than it may have."""
+    placed = _placed(error, entry, name)
+    # one advice: that of the error, if it has any
+    fix = placed.fix or "Mend it and run again"
+    reason = type(placed)(placed.problem, where=placed.where)
+    return StoppedByErrorsError(
+        f"stopped at an error record: {reason} (--max-errors N continues without N such)",
+        where=f"{name}:{entry.line}",
+        fix=fix,
+    )
+
+
+def _placed(error: DiscorankError, entry: Entry[Any], name: str) -> DiscorankError:
+    """The error without the file and line that its record says beside it."""
+    prefix = f"{name}:{entry.line}"
+    where = error.where.removeprefix(prefix).removeprefix(": ")
+    return type(error)(error.problem, where=where, fix=error.fix)
 
 
 def _versions() -> dict[str, str]:

@@ -7,7 +7,6 @@ them, as a resumed run with context needs it. Error records are JSON lines in ev
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
@@ -15,7 +14,8 @@ from ...metrics.errors import DiscorankError, InputError
 from ...metrics.text.texts import Document, Text
 from ..choice import Ranking
 from ..lists import CandidateList
-from ..scheduler import accept_all
+from ..scheduler import Outcome, accept_all
+from .resumable import Written, as_line
 
 
 class RowForm(Protocol):
@@ -56,13 +56,11 @@ class JsonRows:
         """Its name."""
         return {"format": "jsonl"}
 
+    accept = staticmethod(accept_all)
+
     def row(self, ranking: Ranking) -> bytes:
         """The row of a list."""
         return json_row(ranking)
-
-    def accept(self, ranking: Ranking) -> object:
-        """Every decision can be written."""
-        return accept_all(ranking)
 
     def chosen(self, lines: Iterator[str], record: CandidateList) -> Text:
         """The chosen text of the next row."""
@@ -131,6 +129,24 @@ class AnswerRows:
         """No line depends on another."""
 
 
+def written_row(outcome: Outcome, form: RowForm) -> Written:
+    """The row of an outcome and what it counts; raises the error that it ended in."""
+    if isinstance(outcome, DiscorankError):
+        raise outcome
+    if outcome is None:
+        return {}, {"context_only": 1}
+    row = form.row(outcome)
+    distinct = len({candidate.text for candidate in outcome.candidates})
+    counts = {
+        "rows": 1,
+        "candidates": len(outcome.candidates),
+        "duplicates": len(outcome.candidates) - distinct,
+    }
+    if not form.one_line:
+        counts["row_lines"] = row.count(b"\n")
+    return {"rows": row}, counts | dict.fromkeys(outcome.flags, 1)
+
+
 FORMS: Mapping[str, type[JsonRows | TextRows | AnswerRows]] = {
     "jsonl": JsonRows,
     "text": TextRows,
@@ -141,11 +157,6 @@ FORMS: Mapping[str, type[JsonRows | TextRows | AnswerRows]] = {
 def row_form(name: str) -> RowForm:
     """The form of a name of `FORMS`."""
     return FORMS[name]()
-
-
-_STRING_OR_NUMBER = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?Infinity|NaN')
-_STRICT = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
-_SPELT = {"NaN": "null", "Infinity": "1e999", "-Infinity": "-1e999"}
 
 
 def json_row(ranking: Ranking) -> bytes:
@@ -167,31 +178,3 @@ def text_row(ranking: Ranking) -> bytes:
             fix="Write --format jsonl" + ", or --format answers" * (ranking.votes is not None),
         )
     return text.encode("utf-8") + b"\n"
-
-
-def error_row(error: DiscorankError, file: str, line: int, identity: str | None) -> bytes:
-    """An error record: where, which list, why, and what to do."""
-    reason = {
-        "where": error.where,
-        "reason": error.problem,
-        "fix": error.fix,
-        "kind": type(error).__name__,
-    }
-    return as_line({"file": file, "line": line, "id": identity, **reason})
-
-
-def as_line(row: dict[str, Any]) -> bytes:
-    """A JSON object as one UTF-8 line.
-
-    A lone surrogate is written as its escape; of the numbers for which JSON has no word, infinity as 1e999 and NaN as
-    null.
-    """
-    try:
-        text = _STRICT.encode(row)
-    except ValueError:
-        text = json.dumps(row, ensure_ascii=False)
-        text = _STRING_OR_NUMBER.sub(lambda match: _SPELT.get(match[0], match[0]), text)
-    try:
-        return text.encode("utf-8") + b"\n"
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "backslashreplace") + b"\n"

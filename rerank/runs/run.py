@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
-from itertools import chain, islice
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, cast
 
@@ -26,9 +26,8 @@ from ..decider import Decider
 from ..engines.interface import Engine
 from ..lists import NOTHING, CandidateList
 from ..scheduler import Decided, Outcome
-from .resumable import Checkpoint, Stream, outputs
-from .row_forms import JsonRows, RowForm, row_form
-from .row_loop import Entry, RowLoop, Written, written_row
+from .resumable import Checkpoint, Entry, RowLoop, Stream, Written, outputs
+from .row_forms import JsonRows, RowForm, row_form, written_row
 from .run_file import Measured, is_table
 
 
@@ -85,16 +84,10 @@ def run_lists(
         StoppedByErrorsError: more than `max_errors` error records.
         InputError: the input is refused whole.
     """
-    entries = iter(entries)
     form = form or row_form(run.format)
     meter = meter or Meter()
-    # a run that stops at its first list needs no model; a pipe is not waited for
-    is_stopped = False
-    if os.path.isfile(name) and not run.max_errors:
-        first = list(islice(entries, 1))
-        entries = chain(first, entries)
-        is_stopped = _stops(decider, first)
-    if not is_stopped:
+    is_file = os.path.isfile(name)
+    if not is_file:  # while a pipe has nothing yet
         engine.load(decider.metrics)
     about: dict[str, Any] = {"name": name, "signature": signature_of(decider), "seeds": {}}
     if files:
@@ -102,7 +95,11 @@ def run_lists(
     checkpoint = _outputs(decider, about, out, run, form, reading)
     with closing(checkpoint):
         replay = _Replay(decider, checkpoint, form)
-        loop = RowLoop(checkpoint, name, run.max_errors, on_progress, meter, on_row)
+        loop = RowLoop(checkpoint, name, run.max_errors, on_progress, meter, on_row, is_file)
+
+        written = partial(written_row, form=form)
+        if run.save_utilities:
+            written = partial(_with_matrix, decider=decider, form=form, checkpoint=checkpoint)
 
         def outcomes(source: Iterator[Entry[CandidateList]]) -> Generator[tuple[Any, Any]]:
             yield from decider.outcomes(_records(replay.document, source), engine, form.accept)
@@ -111,15 +108,9 @@ def run_lists(
             entries,
             replay.take,
             outcomes,
-            lambda outcome: _writes(outcome, run, checkpoint, decider, form),
+            written,
             lambda: _measured(engine, meter),
         )
-
-
-def _stops(decider: Decider, first: Sequence[Entry[CandidateList]]) -> bool:
-    """Whether there is no list, or the first one cannot be decided by any model."""
-    entries = [entry.record or entry.error for entry in first]
-    return all(entry is None or decider.refusal(entry) is not None for entry in entries)
 
 
 def _outputs(
@@ -167,18 +158,14 @@ def _measured(engine: Engine, meter: Meter) -> Measured:
     return Measured(status.work + meter.now, status.workers)
 
 
-def _writes(
-    outcome: Outcome,
-    run: RunSettings,
-    checkpoint: Checkpoint | Stream,
-    decider: Decider,
-    form: RowForm,
+def _with_matrix(
+    outcome: Outcome, decider: Decider, form: RowForm, checkpoint: Checkpoint | Stream
 ) -> Written:
-    """The bytes that an entry adds to every output, and its counts; raises the error that it ended in."""
-    writes, counts = written_row(outcome, form)
-    if run.save_utilities and isinstance(outcome, Ranking):
-        from .saved_matrices import header, matrix_row
+    """What an outcome adds to the outputs, of which one has utility matrices; errors as `written_row`."""
+    from .saved_matrices import header, matrix_row
 
+    writes, counts = written_row(outcome, form)
+    if isinstance(outcome, Ranking):
         signature = decider.identity["utility"]
         has_header = "utilities" in checkpoint.state.outputs
         first = b"" if has_header else header(signature)

@@ -25,9 +25,9 @@ from ...metrics.spec.checked_settings import Field
 from ...metrics.spec.checked_values import from_json
 from ...metrics.text.texts import Context
 from ..choice import TIE
+from ..engines.expectation import combined_values
 from ..engines.interface import Engine, Result, Task
 from ..engines.local import LocalEngine
-from ..engines.part_sums import combined_values
 
 CHUNK_ITEMS = 512  # handed to the engine together
 CHUNK_CHARACTERS = 1 << 20

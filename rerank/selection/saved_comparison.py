@@ -24,7 +24,7 @@ from ...metrics.spec.checked_values import from_json
 from ...metrics.storage.atomic_files import complete_folder
 from ...metrics.storage.bounded_files import read_small_file
 from ...metrics.storage.checksums import KEY, check, with_checksum
-from ..runs.row_forms import as_line
+from ..runs.resumable import as_line
 from .comparison import MetaEvaluation, ScoreCube, SystemComparison
 from .ratings import People
 from .significance import Verdicts

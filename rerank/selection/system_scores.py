@@ -17,8 +17,8 @@ import numpy as np
 from ...metrics.base import Metric
 from ...metrics.errors import InputError, unknown
 from ...metrics.execution import segment_scores
-from ...metrics.execution.by_sentence import compared
 from ...metrics.execution.cache import Cache
+from ...metrics.execution.evaluate import compared
 from ...metrics.execution.failures import failures_named
 from ...metrics.execution.meter import Meter
 from ...metrics.execution.store import Store

@@ -8,7 +8,7 @@ each answer, and as its gap how far that of the chosen one is ahead of the next,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -62,15 +62,15 @@ def compares_answers(utility: Utility) -> bool:
 def votes_of(
     utility: Utility,
     references: Sequence[Candidate],
-    weights_of: Callable[[Sequence[Candidate]], FloatArray],
+    weights: FloatArray,
     chosen: Text,
 ) -> Votes | None:
-    """The votes of a list; None where the utility has not one part that compares answers.
+    """The votes of a list; None where its texts are documents, which have no answer each.
 
     Args:
-        utility: as it read the list.
+        utility: as it read the list; one part of it compares answers (`compares_answers`).
         references: the pseudo-references, copies of one text too.
-        weights_of: the weights of these, [N].
+        weights: of these, [N].
         chosen: the text that was chosen.
     """
     texts = [reference.text for reference in references]
@@ -81,7 +81,6 @@ def votes_of(
     if len(with_answers) != 1:
         return None
     part, (*answers, of_chosen) = with_answers[0]
-    weights = weights_of(references)
     total = float(weights.sum())
     shares: dict[str, AnswerShare] = {}
     for answer, weight in zip(answers, weights.tolist(), strict=True):

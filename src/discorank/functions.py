@@ -37,8 +37,8 @@ from .report.explanation import explanation, explanation_text, legend
 from .rerank.budget.settings import Budget
 from .rerank.choice import Ranking
 from .rerank.decider import Decider
+from .rerank.engines.expectation import Normalize
 from .rerank.engines.interface import Engine
-from .rerank.engines.part_sums import Normalize
 from .rerank.lists import (
     Candidate,
     CandidateList,

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from .metrics.registry import as_typed
 from .printable import printable, spreadsheet_cell
-from .rerank.runs.row_forms import as_line
+from .rerank.runs.resumable import as_line
 
 Row = Mapping[str, Any]
 Format = Literal["table", "markdown", "latex", "csv", "json"]

@@ -22,7 +22,7 @@ from discorank.integrations.scoring.list_prompts import (
 from discorank.integrations.scoring.scoring_run import ListScoring, ValueFields, run_scoring
 from discorank.metrics.errors import InputError, ResumeError
 from discorank.metrics.text.prompt_template import SEPARATOR, FewShotExamples, Template
-from discorank.rerank.runs.row_loop import StoppedByErrorsError
+from discorank.rerank.runs.resumable import StoppedByErrorsError
 
 from ..support.lists import write_lists
 from ..support.tiny_generators import TEXTS, model_of, tokenizer_of

@@ -40,11 +40,15 @@ GENERATORS: Mapping[str, str] = {
     "meta-llama/Llama-3.2-1B": "llama",
     "my-model": "llama",
 }
-# options that a tiny model needs behind a line that has these words
+TINY_BERT = MODELS / "tiny-bert"
+# options that a tiny model needs behind a line that has these words, or that make it less work
 FURTHER: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("--config mbr-metricx", ("-u", "metricx(version=24,regression_token_id=11)")),
     ("--config rerank-metricx-qe", ("-m", "metricx-qe(version=24,regression_token_id=11)")),
     ("discorank generate", ("--max-new-tokens", "8")),
+    ("discorank train sescore2", ("--epochs", "1")),
+    ("-u 'chrf + ds-focus'", ("-u", f'chrf + ds-focus(model="{TINY_BERT}")')),
+    ("-m 'aligned(bertscore)'", ("-m", f'aligned(bertscore(model="{TINY_BERT}",layer=2))')),
     ("--backend server", ("--retries", "0")),
     ("--jobs 2", ("--jobs", "1")),  # tests/rerank/engines start processes
 )

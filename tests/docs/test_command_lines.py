@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from discorank.cli.main import main
+from discorank.report import plots
 
 from ..support.serving import serving
 from .command_lines import EXCEPTIONS, PAGES, Shown, shown_on, words_of
@@ -26,6 +27,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning"),
     pytest.mark.filterwarnings("ignore:xcomet. .* tokens are read together"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def figures_are_blank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No page shows the output of `report`, whose figures tests/report draws."""
+    monkeypatch.setattr(plots, "image", lambda figure, about: plots.Plot("data:,", about, None))
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ from discorank.integrations.scoring.list_prompts import (
 from discorank.metrics.errors import InputError
 from discorank.metrics.text.prompt_template import Template
 from discorank.rerank.lists import CandidateList, read_list, write_list
-from discorank.rerank.runs.row_loop import Entry
+from discorank.rerank.runs.resumable import Entry
 
 from ..support.tiny_causal import byte_tokenizer, causal_model, write_causal
 from ..support.tiny_generators import FAMILIES, TEXTS, model_of, tokenizer_of

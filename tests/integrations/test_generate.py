@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank.cli.commands import generate
@@ -34,9 +33,10 @@ from discorank.metrics.text.texts import Context
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.lists import Candidate
 from discorank.rerank.mbr import MBRDecoder
-from discorank.rerank.runs.row_loop import StoppedByErrorsError
+from discorank.rerank.runs.resumable import StoppedByErrorsError
 
 from ..support.contextual import Echo
+from ..support.examples import examples
 from ..support.tiny_generators import TEXTS, model_of, tokenizer_of
 from ..support.waiting import has_rows, wait_until
 
@@ -166,7 +166,7 @@ def test_sources_alone_are_read_ahead(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [plain, in_turns])
-@bounded(max_examples=8, deadline=None, database=None)
+@examples(5)
 @given(
     st.lists(st.integers(0, 12), max_size=4),
     st.sets(st.integers(0, 27), max_size=6),
@@ -222,7 +222,7 @@ class Batchwise(Scribe):
 def test_a_batch_that_was_half_written_is_made_again_as_it_was(make: Any, tmp_path: Path) -> None:
     source, whole = written(tmp_path / "in.jsonl", inputs(4, 5)), Batchwise()
     run(make(whole), source, tmp_path / "whole.jsonl")
-    for stop in range(1, 20):
+    for stop in range(1, 20, 3):
         out = tmp_path / f"{stop}.jsonl"
 
         def interrupt(done: int, errors: int, stop: int = stop) -> None:
@@ -705,21 +705,29 @@ load({str(folder / "bart")!r})
 
 
 def test_a_killed_run_goes_on(folder: Path, tmp_path: Path) -> None:
-    source = written(tmp_path / "in.jsonl", sentences(60))
+    count = 24
+    source = written(tmp_path / "in.jsonl", sentences(count))
     whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
     small = ["--sequences-at-once", "4", "--quiet"]
     assert main(command(folder, source, whole, *small)) == 0
-    process = subprocess.Popen(
-        [sys.executable, "-m", "discorank", *command(folder, source, out, *small)]
-    )
-    wait_until(lambda: has_rows(out) or process.poll() is not None)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+
+    def killed() -> bool:
+        """Whether a run was killed after its first rows; a busy machine may get to it too late."""
+        for path in tmp_path.glob(f"{out.name}*"):
+            path.unlink()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "discorank", *command(folder, source, out, *small)]
+        )
+        wait_until(lambda: has_rows(out) or process.poll() is not None)
+        process.kill()
+        return process.wait() == -signal.SIGKILL
+
+    assert any(killed() for _ in range(9))
     about = json.loads(Path(f"{out}.run.json").read_text())
     assert not about["complete"]
-    assert about["input"]["entries"] < 60
+    assert about["input"]["entries"] < count
     assert main(command(folder, source, out, *small)) == 0
     assert out.read_bytes() == whole.read_bytes()
     decoded = tmp_path / "chosen.jsonl"
     assert main(["decode", str(out), "-u", "chrf", "-o", str(decoded), "--quiet"]) == 0
-    assert len(rows(decoded)) == 60
+    assert len(rows(decoded)) == count

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given
-from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank.integrations import huggingface
@@ -27,6 +26,7 @@ from discorank.rerank.lists import CandidateList
 from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.reranker import Reranker
 
+from ..support.examples import examples
 from ..support.tiny_generators import FAMILIES, TEXTS, model_of, tokenizer_of
 
 NEW = 10
@@ -231,7 +231,7 @@ def test_samples_follow_the_distribution() -> None:
 weights = st.lists(st.floats(-30, 30) | st.just(-math.inf), min_size=2, max_size=20)
 
 
-@bounded(max_examples=50, deadline=None, database=None)
+@examples(15)
 @given(st.lists(weights, min_size=1, max_size=4), st.floats(0, 1, exclude_max=True))
 def test_the_drawn_token_is_where_the_cumulated_probability_passes(
     rows: list[list[float]], u: float

@@ -1,9 +1,10 @@
 """The laws of equal bytes on a sample, as a program of its own: ``python -m tests.laws.equal_bytes [--models]``.
 
-`test_processors` starts it under settings that make numpy, torch and oneDNN believe in another processor. It prints a
-line of JSON as soon as their products have run, `architecture`, and one at the end: `checks`, how many comparisons
-there were, `failures`, those whose bytes differed, and `left_out`, the metrics that could not be loaded. Metrics with
-models are checked where it is asked for, as importing transformers takes longer than all of it.
+`test_processors` starts it under settings that make numpy, torch and oneDNN believe in another processor, and makes
+the checks in its own process for this one. It prints a line of JSON as soon as their products have run, `architecture`,
+and one at the end: `checks`, how many comparisons there were, `failures`, those whose bytes differed, and `left_out`,
+the metrics that could not be loaded. Metrics with models are checked where it is asked for, as importing transformers
+takes longer than all of it.
 """
 
 from __future__ import annotations
@@ -297,7 +298,7 @@ def say(values: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """All checks."""
+    """Make all checks, and print what became of them."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     x = np.ones((40, 40), np.float32)
@@ -306,6 +307,11 @@ def main() -> None:
     blas = [info.get("architecture") for info in threadpoolctl.threadpool_info()]
     capability = torch.backends.cpu.get_cpu_capability()
     say({"architecture": [*filter(None, blas), capability]})
+    say(result("--models" in sys.argv))
+
+
+def result(has_models: bool) -> dict[str, Any]:
+    """What became of all checks: their number, those that failed, the metrics left out."""
     with torch.inference_mode():
         check_inner_products()
         check_linear_layers()
@@ -315,7 +321,7 @@ def main() -> None:
         check_probabilities()
         check_rows()
         check_activations()
-    wanted = METRICS if "--models" in sys.argv else METRICS[-1:]
+    wanted = METRICS if has_models else METRICS[-1:]
     left_out = []
     for name in wanted:
         try:
@@ -329,7 +335,7 @@ def main() -> None:
     check_splits([name for name in loaded if name.startswith(("ds-sent", "embedding"))])
     check_resuming(loaded[min(1, len(loaded) - 1)])
     failures = {name: f"{count} of {checked[name]}" for name, count in failed.items() if count}
-    say({"checks": checked.total(), "failures": failures, "left_out": left_out})
+    return {"checks": checked.total(), "failures": failures, "left_out": left_out}
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import (
@@ -31,8 +30,7 @@ from discorank import (
     load_metric,
 )
 from discorank.metrics.documents.aligned import Aligned
-from discorank.metrics.execution.by_sentence import plan_of
-from discorank.metrics.execution.evaluate import matrices, tiles_of
+from discorank.metrics.execution.evaluate import matrices, plan_of, tiles_of
 from discorank.metrics.execution.meter import Meter
 from discorank.metrics.execution.store import Fresh, Store
 from discorank.metrics.lexical.answers import math_version
@@ -46,18 +44,15 @@ from discorank.metrics.text.texts import Item, is_blank
 from discorank.rerank.engines.interface import Task
 from discorank.rerank.engines.ray.worker import Share
 
+from ..support.examples import examples
+
 # the tiny models read 128 tokens, which some drawn texts exceed: that is told, and the laws hold all the same
 pytestmark = [
     pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning"),
     pytest.mark.filterwarnings("ignore:The given NumPy array is not writable"),
 ]
 
-PROFILE = bounded.default.max_examples if bounded.default else 0
-THOROUGH = max(
-    1, PROFILE // 12
-)  # the default profile draws 12, `--hypothesis-profile thorough` 100
-BOUNDED = bounded(max_examples=4 * THOROUGH, deadline=None, database=None, print_blob=True)
-FEW = bounded(BOUNDED, max_examples=2 * THOROUGH)
+BOUNDED, FEW = examples(3), examples(2)
 
 
 @settings
@@ -365,7 +360,7 @@ texts = st.one_of(
     st.text(st.sampled_from(ODD), max_size=12),
     st.text(max_size=12),
 )
-some = st.lists(texts, min_size=1, max_size=5)
+some = st.lists(texts, min_size=1, max_size=4)
 SOURCE = "the cat sat on a mat"
 CONTEXT = Context(source=("the tree", "a dog"), target=("cat sat", "the a"))
 
@@ -500,7 +495,7 @@ def test_tiles_equal_the_whole(
     r = random.Random(seed)
     on_pairs = type(metric.scorer).pair_cost is not Scorer.pair_cost  # a forward pass each
     h = list(dict.fromkeys(" ".join(r.choices(WORDS, k=r.randint(0, 9))) for _ in range(50)))[
-        : 18 if on_pairs else 37
+        : 18 if on_pairs or metric.costly_pairs else 37
     ]
     references = h[:3] if on_pairs else h if square else h[::2]
     comparison = metric.comparison(h, references, SOURCE, CONTEXT.last(metric.reads.context))

@@ -18,7 +18,7 @@ import pytest
 from benchmarks.reliability.other_processors import PROCESSORS, VARIABLES, environment_of
 
 ROOT = Path(__file__).parents[2]
-# Under these, and as this processor computes by itself, metrics with models are checked as well.
+# Under these metrics with models are checked as well, as they are on this processor by itself.
 WITH_MODELS = ("Haswell", "SkylakeX")
 # How a process ends that meets an instruction which the processor has not got: here, and under Windows.
 ILLEGAL_INSTRUCTION = (-signal.SIGILL, 0xC000001D)
@@ -57,7 +57,7 @@ def results(setting: dict[str, str], *arguments: str) -> list[dict[str, object]]
         stdin=subprocess.DEVNULL,
     )
     printed = [json.loads(line) for line in done.stdout.splitlines()]
-    if setting and done.returncode in ILLEGAL_INSTRUCTION:
+    if done.returncode in ILLEGAL_INSTRUCTION:
         return []
     assert done.returncode == 0, f"exit {done.returncode}: {done.stderr[-3000:]}"
     return printed
@@ -70,31 +70,43 @@ def is_repeated(processor: tuple[str, ...]) -> bool:
     return numpys_kernels(processor[0]) in {numpys_kernels(other[0]) for other in alike}
 
 
-# This processor, and one of the oldest, in every run; the others where time does not matter.
-ALWAYS = ((), PROCESSORS[2])
+@pytest.mark.filterwarnings("ignore")
+def test_bytes_do_not_depend_on_how_work_is_cut() -> None:
+    torch = pytest.importorskip("torch")
+    from .equal_bytes import result
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        found = result(has_models=True)
+    finally:
+        torch.set_num_threads(before)
+    assert found["failures"] == {}
+    assert found["checks"] > 300
+
+
+# One of the oldest in every run; the others where time does not matter.
+ALWAYS = PROCESSORS[2]
 
 
 def of_processor(processor: tuple[str, ...]) -> object:
-    marks = () if processor in ALWAYS else pytest.mark.slow
+    marks = () if processor == ALWAYS else pytest.mark.slow
     return pytest.param(processor, marks=marks, id="-".join(processor))
 
 
-@pytest.mark.parametrize("processor", [*map(of_processor, [(), *PROCESSORS])])
-def test_bytes_do_not_depend_on_how_work_is_cut(processor: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("processor", [*map(of_processor, PROCESSORS)])
+def test_bytes_of_another_processor_do_not_depend_on_it(processor: tuple[str, ...]) -> None:
     pytest.importorskip("torch")
-    if processor:
-        if platform.machine() not in ("x86_64", "AMD64"):
-            pytest.skip("kernels of x86-64")
-        if not numpys_kernels(processor[0]):
-            pytest.skip("this processor has not got its instructions")
-        if is_repeated(processor):
-            pytest.skip("the same kernels as those of an earlier one")
-    has_models = not processor or (
-        processor[0] in WITH_MODELS and numpys_kernels(processor[0]) != numpys_kernels("")
-    )
+    if platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip("kernels of x86-64")
+    if not numpys_kernels(processor[0]):
+        pytest.skip("this processor has not got its instructions")
+    if is_repeated(processor):
+        pytest.skip("the same kernels as those of an earlier one")
+    has_models = processor[0] in WITH_MODELS and numpys_kernels(processor[0]) != numpys_kernels("")
     setting = dict(zip(VARIABLES, processor, strict=False))
     printed = results(setting, *["--models"] * has_models)
-    if processor and not printed:
+    if not printed:
         pytest.skip("this processor has not got its instructions")
     _, result = printed
     assert result["failures"] == {}

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import InputError, MBRDecoder, Reranker, load_metric
@@ -49,10 +48,11 @@ from discorank.rerank.training.combination_training import (
 )
 
 from ..support.bit_flips import NUM_FLIPS, refused_flips
+from ..support.examples import examples
 from ..support.lists import write_lists
 from ..support.trees import GOLDEN
 
-BOUNDED = bounded(max_examples=15, deadline=None, database=None)
+BOUNDED = examples(6)
 COMBINATION = GOLDEN["combination"]
 NAMES = list(COMBINATION["features"])
 ROWS = np.array([COMBINATION["features"][name] for name in NAMES])

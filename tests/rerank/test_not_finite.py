@@ -27,10 +27,9 @@ from discorank.metrics.scorer import Info, Scorer
 from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.text.texts import NO_CONTEXT, Item
 from discorank.rerank.choice import Ranking
-from discorank.rerank.engines.expectation import expected_utility
+from discorank.rerank.engines.expectation import Normalize, expected_utility, normalized
 from discorank.rerank.engines.interface import Result, Task, loaded_as
 from discorank.rerank.engines.local import LocalEngine
-from discorank.rerank.engines.part_sums import Normalize, normalized
 from discorank.rerank.engines.ray.worker import SentTask, Share, Worker, results
 from discorank.rerank.training.combination_training import Preferences, train_combination
 

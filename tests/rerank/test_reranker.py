@@ -18,7 +18,7 @@ from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
 from discorank.metrics.scorer import Info
 from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.text.texts import Item
-from discorank.rerank.engines.part_sums import Normalize, normalized
+from discorank.rerank.engines.expectation import Normalize, normalized
 from discorank.rerank.lists import read_list
 from discorank.rerank.reranker import plain_feature
 

@@ -26,6 +26,7 @@ from discorank import (
 from discorank.cli.main import main
 from discorank.rerank.lists import read_list
 from discorank.rerank.runs import run as runs
+from discorank.rerank.runs.row_forms import written_row
 
 from ..support.contextual import Echo
 from ..support.lists import WORDS, write_lists
@@ -302,7 +303,7 @@ def test_a_run_goes_on_from_every_list(tmp_path: Path, monkeypatch: pytest.Monke
     source = write_lists(tmp_path / "in.jsonl", documents(3))
     assert decode(source, tmp_path / "whole", "--format", "text") == 0
     assert decode(source, tmp_path / "whole.jsonl") == 0
-    count, runs_writes = len(rows(source)), runs._writes
+    count = len(rows(source))
     assert [row["id"] for row in rows(tmp_path / "whole.jsonl")] == [
         row["id"] for row in rows(source)
     ]
@@ -311,15 +312,15 @@ def test_a_run_goes_on_from_every_list(tmp_path: Path, monkeypatch: pytest.Monke
             out = tmp_path / f"{stop}.{name}"
             written = iter(range(count))
 
-            def stopping(*arguments: Any, last: int = stop, number: Any = written) -> Any:
+            def stopping(outcome: Any, form: Any, last: int = stop, number: Any = written) -> Any:
                 if next(number) == last:
                     raise KeyboardInterrupt
-                return runs_writes(*arguments)
+                return written_row(outcome, form)
 
-            monkeypatch.setattr(runs, "_writes", stopping)
+            monkeypatch.setattr(runs, "written_row", stopping)
             with pytest.raises((KeyboardInterrupt, SystemExit)):
                 raise SystemExit(decode(source, out, *form))
-            monkeypatch.setattr(runs, "_writes", runs_writes)
+            monkeypatch.setattr(runs, "written_row", written_row)
             assert out.read_bytes().count(b"\n") == stop
             assert decode(source, out, *form) == 0
             assert out.read_bytes() == (tmp_path / name).read_bytes()

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.line_source import Line, LineSource, without_trailing_blanks
 from ....rerank.lists import Candidate, CandidateList, check_logprob
-from ....rerank.runs.row_loop import Entry
+from ....rerank.runs.resumable import Entry
 from ...files.entries import ListEntry, ListLines, error_entry, in_line, list_entry, typed
 from ...files.line_spool import LineSpool
 from ..format_table import NUMBERED, Format, ListOptions, ListWriting, OpenedFiles

@@ -24,7 +24,7 @@ from typing import Any
 from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.line_source import LineSource, without_trailing_blanks
 from ....rerank.lists import NOTHING, Candidate, CandidateList, finite_of
-from ....rerank.runs.row_loop import Entry
+from ....rerank.runs.resumable import Entry
 from ...files.entries import ListEntry, ListLines, list_entry, placed, typed
 from ..format_table import NUMBERED, Format, ListWriting, one_file
 

@@ -28,7 +28,7 @@ from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.line_source import LineSource
 from ....rerank.lists import Candidate, read_list, with_digits
 from ....rerank.messages import user_text, value_at
-from ....rerank.runs.row_loop import Entry
+from ....rerank.runs.resumable import Entry
 from ...files.entries import ListEntry, ListLines, error_entry, in_line, list_entry, placed, typed
 from ...files.line_spool import GroupedLines, IdOf
 from ...files.reply_choices import candidate_of

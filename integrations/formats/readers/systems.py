@@ -25,7 +25,7 @@ from ....metrics.spec.checked_values import Field
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import NumberedLines
 from ....rerank.lists import CandidateList, read_list
-from ....rerank.runs.row_forms import as_line
+from ....rerank.runs.resumable import as_line
 from ...arrow.open_rows import open_rows
 from ...files.entries import ListEntry, Number, error_entry, list_entry, placed, typed
 from ..format_table import (

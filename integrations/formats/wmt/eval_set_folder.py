@@ -29,7 +29,7 @@ from ....metrics.storage.atomic_files import complete_file, own_draft
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import LineSource
 from ....rerank.lists import finite_of
-from ....rerank.runs.row_forms import as_line
+from ....rerank.runs.resumable import as_line
 from ....rerank.selection.meta_evaluation.eval_set import (
     ALL_REFERENCES,
     LEVELS,

@@ -23,7 +23,7 @@ from ....metrics.errors import InputError
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import LineSource, without_trailing_blanks
 from ....rerank.lists import finite, finite_of
-from ....rerank.runs.row_forms import as_line
+from ....rerank.runs.resumable import as_line
 from ...files.entries import Number, in_line, json_object, typed
 from ..format_table import Row, segments_of, texts_of
 from ..readers.systems import format_of_documents

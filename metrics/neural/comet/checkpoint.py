@@ -9,12 +9,13 @@ finite. It does not know the encoder's own layout, which its configuration tells
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal
 
-from ...errors import InputError, ModelLoadError, excerpt, unknown
+from ...errors import InputError, ModelLoadError, excerpt
+from ...spec.checked_values import Checked, Field, ValueRefusal, from_json
 from ...storage.json_and_yaml import read_yaml
 from ..models.files.folder_contents import CheckedTensors
 from ..models.files.torch_checkpoint import read_torch_checkpoint
@@ -27,7 +28,7 @@ Kind = Literal[
     "polycand_metric",
 ]
 # Vectors of the encoder's width that the estimator of each kind reads side by side.
-BLOCKS = {
+BLOCKS: Mapping[Kind, int] = {
     "regression_metric": 6,
     "referenceless_regression_metric": 4,
     "unified_metric": 1,
@@ -44,10 +45,16 @@ XCOMET_DEFAULTS: Mapping[str, Any] = {
     "layer_norm": False,
     "error_labels": ["minor", "major", "critical"],
 }
-ERROR_LABELS = ("minor", "major", "critical")
-ENCODERS = ("XLM-RoBERTa", "XLM-RoBERTa-XL", "BERT", "MiniLM", "RemBERT")
-POOLS = ("avg", "cls", "max")
-TRANSFORMATIONS = ("softmax", "sparsemax", "sparsemax_patch")
+# Settings that one kind of model alone reads.
+OWN_SETTINGS: Mapping[str, Kind] = {
+    "input_segments": "unified_metric",
+    "word_layer": "xcomet_metric",
+    "error_labels": "xcomet_metric",
+    "additional_translation_in": "polycand_metric",
+    "additional_score_in": "polycand_metric",
+    "additional_score_out": "polycand_metric",
+    "use_ref": "polycand_metric",
+}
 ACTIVATIONS = (
     "Hardsigmoid",
     "Hardswish",
@@ -59,18 +66,81 @@ ACTIVATIONS = (
     "Softsign",
     "Tanh",
 )
-SEGMENTS = ("mt", "src", "ref")
+FIX = "Settings stand in the checkpoint and in hparams.yaml"
 
 # How names of tensors begin.
 ENCODER = "encoder.model."
 SCALAR = "layerwise_attention.scalar_parameters."
 GAMMA = "layerwise_attention.gamma"
-WORD_LABELS = "hidden2tag"
+WORD_LABELS, NUM_LABELS = "hidden2tag", 4
 # Buffers that old encoders saved, heads and buffers that only training needs.
 UNUSED = (
     r"encoder\.model\.(embeddings\.(position_ids|token_type_ids)|pooler\..+)"
     r"|layerwise_attention\.dropout_(mask|fill)|(wordloss|(train|val)_(metrics|corr|mcc))\..+"
 )
+
+
+def _known_activation(name: str) -> str:
+    """The name of an activation as torch.nn has it; raises ValueRefusal."""
+    if name.title() not in ACTIVATIONS:
+        raise ValueRefusal(f"should be one of {', '.join(ACTIVATIONS)}", name)
+    return name.title()
+
+
+def _in_order(names: list[str]) -> list[str]:
+    """The segments of a unified model in the order mt, src, ref; raises ValueRefusal."""
+    if len(names) < 2 or names[0] != "mt" or len(set(names)) < len(names):
+        raise ValueRefusal("should be mt, then src, ref or both", names)
+    return [name for name in ("mt", "src", "ref") if name in names]
+
+
+Number = Annotated[int, Field(ge=0)]
+Activation = Annotated[str, Checked(_known_activation)]
+Segments = Annotated[list[Literal["mt", "src", "ref"]], Checked(_in_order)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CometSettings:
+    """The settings of a checkpoint that decide a score, by the names that COMET gives them.
+
+    Attributes:
+        class_identifier: class of the model.
+        encoder_model: family of the encoder, by COMET's name.
+        pretrained_model: hub name of the encoder that training began with; its configuration and tokenizer are needed.
+        pool: how token vectors become one.
+        layer: the encoder layer that is used, 0 for the embeddings, or "mix".
+        layer_transformation: what makes the weights of the mix sum to one.
+        layer_norm: whether layers are normalised before they are mixed.
+        hidden_sizes: widths of the estimator's hidden layers.
+        activations, final_activation: name of the class in `torch.nn`; the final one follows the last linear layer.
+        input_segments: what a unified model reads, in the order mt, src, ref; empty for other kinds.
+        word_layer, error_labels: the encoder layer whose states XCOMET labels, and with what.
+        additional_translation_in, additional_score_in, additional_score_out, use_ref: what COMET-poly reads.
+    """
+
+    class_identifier: Kind
+    encoder_model: Literal["XLM-RoBERTa", "XLM-RoBERTa-XL", "BERT", "MiniLM", "RemBERT"]
+    pretrained_model: str
+    pool: Literal["avg", "cls", "max"]
+    layer: Literal["mix"] | Number
+    layer_transformation: Literal["softmax", "sparsemax"]
+    layer_norm: bool = True
+    hidden_sizes: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
+    activations: Activation
+    final_activation: Activation | None = None
+    input_segments: Segments = field(default_factory=list)
+    word_layer: Number | None = None
+    error_labels: tuple[Literal["minor"], Literal["major"], Literal["critical"]] | None = None
+    additional_translation_in: list[bool] = field(default_factory=list)
+    additional_score_in: list[bool] = field(default_factory=list)
+    additional_score_out: list[bool] = field(default_factory=list)
+    use_ref: bool = False
+
+    @property
+    def reads_more_candidates(self) -> bool:
+        """Whether a COMET-poly reads anything beside one further candidate and the source."""
+        scores = (*self.additional_score_in, *self.additional_score_out, self.use_ref)
+        return sum(self.additional_translation_in) != 1 or any(scores)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,45 +149,26 @@ class CometCheckpoint:
 
     Attributes:
         path: the ``.ckpt`` file.
-        kind: class of the model.
-        encoder_model: family of the encoder, by COMET's name.
-        pretrained_model: hub name of the encoder that training began with; its configuration and tokenizer are needed.
-        pool: how token vectors become one; "cls" for unified models and XCOMET, whatever their settings say.
-        layer: the encoder layer that is used, 0 for the embeddings, or "mix".
-        layer_transformation: what makes the weights of the mix sum to one.
-        layer_norm: whether layers are normalised before they are mixed.
-        activation, final_activation: name of the class in `torch.nn`; the final one follows the last linear layer.
-        input_segments: what a unified model reads, in the order mt, src, ref; empty for other kinds.
+        settings: the settings.
         encoder: state dict of the encoder without pooler.
         scalars: weights of the mix before the transformation, float [layers + 1]; None in a model without a mix.
         gamma: factor of the mix, float [1]; None in a model without a mix.
         estimator: weight [out, in] and bias [out] of the linear layers, first to last; the last has one output.
-        word_layer: the encoder layer whose states XCOMET labels; None for other kinds.
-        word_labels: weight [4, d] and bias [4] of these labels (none, minor, major, critical); None for other kinds.
+        word_labels: weight [4, d] and bias [4] of the labels none, minor, major and critical; None but for XCOMET.
     """
 
     path: Path
-    kind: Kind
-    encoder_model: str
-    pretrained_model: str
-    pool: Literal["avg", "cls", "max"]
-    layer: int | Literal["mix"]
-    layer_transformation: Literal["softmax", "sparsemax"]
-    layer_norm: bool
-    activation: str
-    final_activation: str | None
-    input_segments: tuple[str, ...]
+    settings: CometSettings
     encoder: Mapping[str, Any]
     scalars: Any | None
     gamma: Any | None
     estimator: tuple[tuple[Any, Any], ...]
-    word_layer: int | None = None
     word_labels: tuple[Any, Any] | None = None
 
     @property
-    def blocks(self) -> int:
-        """Number of vectors of the encoder's width that the estimator reads."""
-        return BLOCKS[self.kind]
+    def kind(self) -> Kind:
+        """Class of the model."""
+        return self.settings.class_identifier
 
     def check_encoder(self, *, num_hidden_layers: int, hidden_size: int) -> None:
         """Whether the mix and the estimator fit an encoder of this depth and width.
@@ -125,21 +176,18 @@ class CometCheckpoint:
         Raises:
             ModelLoadError: they do not.
         """
-        width = int(self.estimator[0][0].shape[1])
-        if width != self.blocks * hidden_size:
-            expected = f"{self.blocks} x {hidden_size} of a {self.kind}"
-            problem = f"the estimator reads {width} numbers, expected {expected}"
-        elif self.scalars is not None and len(self.scalars) != num_hidden_layers + 1:
-            mixed = f"the mix is of {len(self.scalars)} layers"
-            problem = f"{mixed}, the encoder has {num_hidden_layers} and its embeddings"
-        elif self.layer != "mix" and self.layer > num_hidden_layers:
-            problem = f"layer is {self.layer}, the encoder has {num_hidden_layers}"
-        elif self.word_layer is not None and self.word_layer > num_hidden_layers:
-            problem = f"word_layer is {self.word_layer}, the encoder has {num_hidden_layers}"
-        else:
-            return
-        fix = f"Its encoder is {self.pretrained_model}"
-        raise ModelLoadError(problem, where=str(self.path), fix=fix)
+        width, blocks = int(self.estimator[0][0].shape[1]), BLOCKS[self.kind]
+        mixed = num_hidden_layers + 1 if self.scalars is None else len(self.scalars)
+        layers = (self.settings.layer, self.settings.word_layer)
+        highest = max([layer for layer in layers if isinstance(layer, int)], default=0)
+        stated = f"an estimator of {width} numbers, a mix of {mixed} layers, layer {highest}"
+        expected = (
+            f"{blocks} x {hidden_size} numbers, {num_hidden_layers} layers and the embeddings"
+        )
+        fits = width == blocks * hidden_size and mixed == num_hidden_layers + 1
+        if not fits or highest > num_hidden_layers:
+            fix = f"Its encoder is {self.settings.pretrained_model}"
+            raise ModelLoadError(f"{stated}; expected {expected}", where=str(self.path), fix=fix)
 
 
 def read_checkpoint(path: str | Path) -> CometCheckpoint:
@@ -215,147 +263,34 @@ def _checkpoint(
     path: Path, beside: Mapping[str, Any], inside: Mapping[str, Any], state: Mapping[str, Any]
 ) -> CometCheckpoint:
     """The checkpoint of the settings beside and inside a file, and of its state dict."""
-    name = beside.get("class_identifier", inside.get("class_identifier"))
-    is_xcomet = name == "xcomet_metric"
-    defaults = XCOMET_DEFAULTS if is_xcomet else {}
-    values = {**defaults, **beside, **inside, "class_identifier": name}
-    settings = CheckpointSettings(path, values)
-    kind = settings.kind()
-    if kind == "polycand_metric":
-        settings.check_candidates()
-    reads_together = kind in ("unified_metric", "xcomet_metric")
-    patched = beside.get("layer_transformation") == "sparsemax_patch"
-    usual = "sparsemax" if reads_together else "softmax"
-    transformation = settings.one_of("layer_transformation", TRANSFORMATIONS, usual)
-    sparse = transformation == "sparsemax" and not patched
-    layer = settings.layer("sent_layer" if reads_together else "layer")
+    settings = from_json(CometSettings, _settings(beside, inside), str(path), FIX)
+    is_xcomet = settings.class_identifier == "xcomet_metric"
+    if settings.class_identifier == "polycand_metric" and settings.reads_more_candidates:
+        problem = "a COMET-poly that reads more than the source and one further candidate"
+        raise ModelLoadError(problem, where=str(path), fix="Take a model without")
     tensors = tensors_of(path, state, labels_words=is_xcomet)
     encoder = encoder_of(tensors)
-    estimator = estimator_of(tensors, settings.sizes("hidden_sizes"))
-    scalars, gamma = mix_of(tensors, needed=layer == "mix")
-    word_labels = tensors.linear(WORD_LABELS, 1 + len(ERROR_LABELS), None) if is_xcomet else None
+    estimator = estimator_of(tensors, settings.hidden_sizes)
+    scalars, gamma = mix_of(tensors, needed=settings.layer == "mix")
+    word_labels = tensors.linear(WORD_LABELS, NUM_LABELS, None) if is_xcomet else None
     tensors.all_used()
-    return CometCheckpoint(
-        path=path,
-        kind=kind,
-        encoder_model=settings.one_of("encoder_model", ENCODERS),
-        pretrained_model=settings.typed("pretrained_model", str),
-        pool=cast(Any, "cls" if reads_together else settings.one_of("pool", POOLS)),
-        layer=layer,
-        layer_transformation="sparsemax" if sparse else "softmax",
-        layer_norm=settings.typed("layer_norm", bool, True),
-        activation=settings.one_of("activations", ACTIVATIONS, spell=str.title),
-        final_activation=settings.final_activation(),
-        input_segments=settings.segments("input_segments") if kind == "unified_metric" else (),
-        encoder=encoder,
-        scalars=scalars,
-        gamma=gamma,
-        estimator=estimator,
-        word_layer=settings.word_layer() if is_xcomet else None,
-        word_labels=word_labels,
-    )
+    return CometCheckpoint(path, settings, encoder, scalars, gamma, estimator, word_labels)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointSettings:
-    """The settings of a checkpoint, checked one by one.
-
-    Args:
-        path: the checkpoint, for messages.
-        values: the settings by name.
-    """
-
-    path: Path
-    values: Mapping[str, Any]
-
-    def typed(self, key: str, kind: type, default: Any = None) -> Any:
-        """A setting of exactly this type; raises ModelLoadError."""
-        value = self.values.get(key, default)
-        if type(value) is kind:
-            return value
-        stated = "missing" if value is None else excerpt(value)
-        raise self.error(f"{key} is {stated}, expected {kind.__name__}")
-
-    def one_of(
-        self,
-        key: str,
-        known: Iterable[str],
-        default: str | None = None,
-        spell: Callable[[str], str] = str,
-    ) -> str:
-        """A setting that is one of the known names, once spelt like them; raises InputError."""
-        name = spell(self.typed(key, str, default))
-        if name not in known:
-            raise unknown(key, name, known, where=str(self.path))
-        return name
-
-    def kind(self) -> Kind:
-        """The class of the model; raises ModelLoadError."""
-        name = self.typed("class_identifier", str)
-        if name not in BLOCKS:
-            problem = f"models of class {name!r} are not supported"
-            fix = f"These classes are: {', '.join(BLOCKS)}"
-            raise ModelLoadError(problem, where=str(self.path), fix=fix)
-        return cast(Kind, name)
-
-    def check_candidates(self) -> None:
-        """Raises ModelLoadError for a COMET-poly that reads anything beside one further candidate."""
-        translations = self.values.get("additional_translation_in", [])
-        if list(translations).count(True) != 1:
-            problem = f"it reads {list(translations).count(True)} further candidates, expected 1"
-            raise ModelLoadError(problem, where=str(self.path), fix="Take a model that reads one")
-        for key in ("additional_score_in", "additional_score_out"):
-            if any(self.values.get(key, [])):
-                problem = f"{key} is set: scores of other candidates are not supported"
-                raise ModelLoadError(problem, where=str(self.path), fix="Take a model without")
-        if self.values.get("use_ref"):
-            problem = "it reads a reference beside the further candidate"
-            raise ModelLoadError(problem, where=str(self.path), fix="Take a model without")
-
-    def final_activation(self) -> str | None:
-        """The activation behind the last linear layer, if there is one; raises InputError."""
-        if self.values.get("final_activation") is None:
-            return None
-        return self.one_of("final_activation", ACTIVATIONS, spell=str.title)
-
-    def layer(self, key: str) -> int | Literal["mix"]:
-        """The number of a layer, or "mix"; raises ModelLoadError."""
-        value = self.values.get(key)
-        if value == "mix":
-            return "mix"
-        if type(value) is not int or value < 0:
-            raise self.error(f"{key} is {excerpt(value)}, expected 'mix' or the number of a layer")
-        return value
-
-    def sizes(self, key: str) -> list[int]:
-        """Widths of hidden layers; raises ModelLoadError."""
-        sizes: list[Any] = self.typed(key, list)
-        if not sizes or not all(type(size) is int and size > 0 for size in sizes):
-            raise self.error(f"{key} is {excerpt(sizes)}, expected widths of layers")
-        return sizes
-
-    def segments(self, key: str) -> tuple[str, ...]:
-        """The inputs of a unified model, in the order mt, src, ref; raises ModelLoadError."""
-        names: list[Any] = self.typed(key, list)
-        wrong = any(names.count(name) != 1 or name not in SEGMENTS for name in names)
-        if len(names) < 2 or names[0] != "mt" or wrong:
-            raise self.error(f"{key} is {excerpt(names)}, expected mt, then src, ref or both")
-        return tuple(name for name in SEGMENTS if name in names)
-
-    def word_layer(self) -> int:
-        """The layer whose states XCOMET labels; raises ModelLoadError, also for other labels than its own."""
-        labels = self.typed("error_labels", list)
-        if tuple(labels) != ERROR_LABELS:
-            raise self.error(f"error_labels is {excerpt(labels)}, expected {list(ERROR_LABELS)}")
-        layer = self.layer("word_layer")
-        if layer == "mix":
-            raise self.error("word_layer is 'mix', expected the number of a layer")
-        return layer
-
-    def error(self, problem: str) -> ModelLoadError:
-        """An error about these settings."""
-        fix = "Settings stand in the checkpoint and in hparams.yaml"
-        return ModelLoadError(problem, where=str(self.path), fix=fix)
+def _settings(beside: Mapping[str, Any], inside: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings beside and inside a file as one mapping, without those that models of its class do not read."""
+    name = beside.get("class_identifier", inside.get("class_identifier"))
+    defaults = XCOMET_DEFAULTS if name == "xcomet_metric" else {}
+    values = {**defaults, **beside, **inside, "class_identifier": name}
+    values = {key: value for key, value in values.items() if OWN_SETTINGS.get(key, name) == name}
+    reads_together = name in ("unified_metric", "xcomet_metric")
+    if reads_together:
+        values |= {"pool": "cls", "layer": values.get("sent_layer")}
+    values.setdefault("layer_transformation", "sparsemax" if reads_together else "softmax")
+    if "sparsemax_patch" in (beside.get("layer_transformation"), values["layer_transformation"]):
+        values["layer_transformation"] = "softmax"
+    # What is not set counts as missing.
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def tensors_of(path: Path, state: Mapping[str, Any], labels_words: bool) -> CheckedTensors:

@@ -80,8 +80,8 @@ class CometCheckpointMetric(CheckpointMetric):
         depth, width = model.config.num_hidden_layers, model.config.hidden_size
         checkpoint.check_encoder(num_hidden_layers=depth, hidden_size=width)
         # XCOMET labels the states of a layer of its own: all of them run.
-        is_last = checkpoint.layer != "mix" and checkpoint.word_layer is None
-        layer = cast(int, checkpoint.layer) if is_last else None
+        is_last = checkpoint.settings.layer != "mix" and checkpoint.settings.word_layer is None
+        layer = cast(int, checkpoint.settings.layer) if is_last else None
         encoder = Encoder(model, self.device, self.dtype, layer, self.batch_tokens)
         tokenizer = tokenizer_of(folder)
         limits = TokenLimits.of(encoder, self.max_tokens)
@@ -90,7 +90,7 @@ class CometCheckpointMetric(CheckpointMetric):
             encoder,
             mixer_of(checkpoint, encoder.device),
             head_of(checkpoint, encoder.device),
-            SideBySide.of(checkpoint.encoder_model, limits.joined),
+            SideBySide.of(checkpoint.settings.encoder_model, limits.joined),
             # An encoder that is not named is in no signature.
             f" {model_files.digest(folder, weights=False)}{limits.stamp(encoder)}",
         )
@@ -110,7 +110,7 @@ class CometMetric(CometCheckpointMetric):
         parts = self.loaded_parts(checkpoint, self.truncates)
         scorer: Scorer
         if checkpoint.kind == "unified_metric":
-            segments = ("mt", "src") if self.reference_free else checkpoint.input_segments
+            segments = ("mt", "src") if self.reference_free else checkpoint.settings.input_segments
             reader, encoder, mixer, head, joining, _ = parts
             scorer = UnifiedScorer(self, reader, encoder, mixer, head, segments, joining)
         else:
@@ -133,7 +133,8 @@ class CometMetric(CometCheckpointMetric):
             "polycand_metric": True,
             "regression_metric": True,
             "referenceless_regression_metric": False,
-            "unified_metric": "ref" in checkpoint.input_segments and not self.reference_free,
+            "unified_metric": "ref" in checkpoint.settings.input_segments
+            and not self.reference_free,
         }[checkpoint.kind]
         path = str(checkpoint.path)
         if reads_reference == self.reference_free:
@@ -143,10 +144,10 @@ class CometMetric(CometCheckpointMetric):
                 where=f"{self.name}: {path}",
                 fix=f"Use it as {other}(model=...)",
             )
-        if unified and "src" not in checkpoint.input_segments and self.reference_free:
+        if unified and "src" not in checkpoint.settings.input_segments and self.reference_free:
             fix = "Use it as comet(model=...)"
             raise ModelLoadError("it reads no source", where=path, fix=fix)
-        if self.context and (unified or checkpoint.pool == "max"):
+        if self.context and (unified or checkpoint.settings.pool == "max"):
             kind = "unified metric" if unified else "max-pooling model"
             problem = f"context is not defined for a {kind}"
             raise ModelLoadError(problem, where=path, fix="Set context=0, or use another")
@@ -259,7 +260,7 @@ def encoder_folder(checkpoint: CometCheckpoint, named: str | None) -> Path:
         ModelLoadError: there is no such folder.
     """
     try:
-        return model_files.locate(named or checkpoint.pretrained_model, weights=False)
+        return model_files.locate(named or checkpoint.settings.pretrained_model, weights=False)
     except ModelLoadError as error:
         fix = "Name its folder, configuration and tokenizer are enough: --encoder-path, encoder_path=..."
         where = f"encoder of {checkpoint.path}: {error.where}"
@@ -268,15 +269,15 @@ def encoder_folder(checkpoint: CometCheckpoint, named: str | None) -> Path:
 
 def mixer_of(checkpoint: CometCheckpoint, device: Any) -> Mixer:
     """The mix of layers and the pooling of a checkpoint."""
-    if checkpoint.layer != "mix" or checkpoint.scalars is None or checkpoint.gamma is None:
-        return Mixer(None, None, False, checkpoint.pool)
+    if checkpoint.settings.layer != "mix" or checkpoint.scalars is None or checkpoint.gamma is None:
+        return Mixer(None, None, False, checkpoint.settings.pool)
     # A few numbers, which are looked at also where nothing else is loaded.
     device = "cpu" if device.type == "meta" else device
     scalars = checkpoint.scalars.float().to(device)  # [layers + 1]
     gamma = checkpoint.gamma.float().to(device).clone()  # [1]
-    sparse = checkpoint.layer_transformation == "sparsemax"
+    sparse = checkpoint.settings.layer_transformation == "sparsemax"
     shares = sparsemax(scalars) if sparse else scalars.softmax(0)
-    return Mixer(shares, gamma, checkpoint.layer_norm, checkpoint.pool)
+    return Mixer(shares, gamma, checkpoint.settings.layer_norm, checkpoint.settings.pool)
 
 
 def head_of(checkpoint: CometCheckpoint, device: Any) -> Head:
@@ -285,8 +286,12 @@ def head_of(checkpoint: CometCheckpoint, device: Any) -> Head:
         (weight.float().to(device).clone(), bias.float().to(device).clone())
         for weight, bias in checkpoint.estimator
     ]
-    final = activation(checkpoint.final_activation) if checkpoint.final_activation else None
-    return Head(layers, activation(checkpoint.activation), final)
+    final = (
+        activation(checkpoint.settings.final_activation)
+        if checkpoint.settings.final_activation
+        else None
+    )
+    return Head(layers, activation(checkpoint.settings.activations), final)
 
 
 def activation(name: str) -> Callable[[Any], Any]:

@@ -78,7 +78,7 @@ class Mixer:
         if self.pool == "max":
             # The maximum is not linear: the mix comes first.
             scaled = (self._scaled(packing, x, share, x) for x, share in layers)
-            return packing.maxima(sum(scaled) * self.gamma)
+            return packing.reduced(sum(scaled) * self.gamma, "max")
         scaled = (
             self._scaled(packing, x, share, self._pooled(packing, x, starts)) for x, share in layers
         )
@@ -104,7 +104,7 @@ class Mixer:
         if self.pool == "cls":
             return packing.firsts(x)
         if self.pool == "max":
-            return packing.maxima(x)
+            return packing.reduced(x, "max")
         if starts is None:
             return packing.means(x)
         # In context the mean is over the first token, the sentence and the last token.

@@ -164,7 +164,7 @@ class SentencePooling:
             # The first token that counts is at the place of how many do not.
             return packing.firsts(x, packing.sums((~counted).to(x.dtype)).long())
         if mode == "max":
-            return packing.maxima(x.masked_fill(~counted[:, None], float("-inf")))
+            return packing.reduced(x.masked_fill(~counted[:, None], float("-inf")), "max")
         weights = counted.to(x.dtype)  # [tokens]
         if mode == "weightedmean":
             weights = weights * (packing.places + 1).to(x.dtype)

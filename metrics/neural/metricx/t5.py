@@ -19,10 +19,11 @@ would scale every score.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from math import log
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -47,6 +48,10 @@ Layers = Annotated[int, Field(ge=1, le=256)]
 HEAD = "lm_head.weight"
 # Copies of the embeddings; the head, of which one row is read by itself.
 UNUSED = re.compile(r"(encoder|decoder)\.embed_tokens\.weight|lm_head\.weight")
+# Of the decoder's self-attention, one step needs neither query, key nor distances; the embeddings stay where they are.
+UNREAD = re.compile(r"shared|decoder\..*\.0\.SelfAttention\.(q|k|relative_attention_bias)")
+# Names of weights on either side.
+NORM, BIAS = "final_layer_norm", "block.0.layer.0.SelfAttention.relative_attention_bias"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,68 +73,52 @@ class T5Config:
     decoder_start_token_id: Annotated[int, Field(ge=0)] = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FeedForward:
-    """Norm [d] and the three products, [ff, d] and [d, ff]."""
-
-    norm: Any
-    wi_0: Any
-    wi_1: Any
-    wo: Any
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class EncoderLayer:
-    """Norm [d], attention [heads d_kv, d] and back, and the feed-forward part."""
-
-    attention_norm: Any
-    query: Any
-    key: Any
-    value: Any
-    out: Any
-    feed_forward: FeedForward
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DecoderLayer:
-    """As the encoder's, with attention to its states; of self-attention, query and key are not needed for one step."""
-
-    self_norm: Any
-    self_value: Any
-    self_out: Any
-    cross_norm: Any
-    cross_query: Any
-    cross_key: Any
-    cross_value: Any
-    cross_out: Any
-    feed_forward: FeedForward
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class T5Weights:
-    """All of them.
+class T5Weights(NamedTuple):
+    """All weights.
 
     Attributes:
         config: the sizes.
-        embedding: of words, [vocabulary, d].
+        tensors: by their names in the file, without ".weight".
         row: of the regression token in the vocabulary matrix, [d].
-        distance_bias: of buckets of distances, [buckets, heads].
-        encoder, decoder: layers; encoder_norm, decoder_norm: what follows them, [d].
     """
 
     config: T5Config
-    embedding: Any
+    tensors: Mapping[str, Any]
     row: Any
-    distance_bias: Any
-    encoder: tuple[EncoderLayer, ...]
-    encoder_norm: Any
-    decoder: tuple[DecoderLayer, ...]
-    decoder_norm: Any
 
-    def moved(self, device: Any, dtype: Any) -> Self:
-        """These on a device and in a precision, but for the embedding."""
-        moved: Self = replace(_moved(replace(self, embedding=None), device, dtype))
-        return replace(moved, embedding=self.embedding)
+    def block(self, side: str, number: int) -> dict[str, Any]:
+        """The weights of one layer of a side, by their names behind ``layer.``."""
+        prefix = f"{side}.block.{number}.layer."
+        names = [name for name in self.tensors if name.startswith(prefix)]
+        return {name.removeprefix(prefix): self.tensors[name] for name in names}
+
+
+def shapes_of(config: T5Config) -> dict[str, tuple[int, ...]]:
+    """The shape of every weight but the vocabulary matrix, by its name without ".weight"."""
+    width, inner = config.d_model, config.num_heads * config.d_kv
+    inward, outward = (inner, width), (width, inner)
+    attention = {"q": inward, "k": inward, "v": inward, "o": outward}
+    wide = (config.d_ff, width)
+    parts = {
+        "SelfAttention": attention,
+        "EncDecAttention": attention,
+        "DenseReluDense": {"wi_0": wide, "wi_1": wide, "wo": (width, config.d_ff)},
+    }
+    sides = {
+        "encoder": (config.num_layers, ("SelfAttention", "DenseReluDense")),
+        "decoder": (config.num_decoder_layers, tuple(parts)),
+    }
+    shapes: dict[str, tuple[int, ...]] = {"shared": (config.vocab_size, width)}
+    for side, (num_layers, names) in sides.items():
+        shapes[f"{side}.{NORM}"] = (width,)
+        shapes[f"{side}.{BIAS}"] = (config.relative_attention_num_buckets, config.num_heads)
+        for i in range(num_layers):
+            for place, part in enumerate(names):
+                layer = f"{side}.block.{i}.layer.{place}"
+                shapes[f"{layer}.layer_norm"] = (width,)
+                for name, shape in parts[part].items():
+                    shapes[f"{layer}.{part}.{name}"] = shape
+    return shapes
 
 
 class T5Regression:
@@ -145,15 +134,24 @@ class T5Regression:
         self.config = weights.config
         self.device, self.dtype = device, dtype
         # [vocabulary, d], on a CPU where the file is mapped.
-        self.embedding = weights.embedding
+        self.embedding = weights.tensors["shared"]
         if device.type == "cuda":
             self.embedding = self.embedding.to(device, dtype)
-        moved = weights.moved(device, dtype)
-        self.encoder, self.encoder_norm = moved.encoder, moved.encoder_norm
-        self.decoder, self.decoder_norm = moved.decoder, moved.decoder_norm
-        self.row = moved.row.float()  # [d]
+        moved = weights._replace(
+            tensors={
+                name: tensor.to(device, dtype)
+                for name, tensor in weights.tensors.items()
+                if not UNREAD.fullmatch(name)
+            }
+        )
+        self.encoder = [moved.block("encoder", i) for i in range(self.config.num_layers)]
+        self.decoder = [moved.block("decoder", i) for i in range(self.config.num_decoder_layers)]
+        self.encoder_norm, self.decoder_norm = (
+            moved.tensors[f"{side}.{NORM}"] for side in ("encoder", "decoder")
+        )
+        self.row = weights.row.to(device, dtype).float()  # [d]
         self.distances = DistanceBias(
-            moved.distance_bias, self.config.relative_attention_max_distance
+            moved.tensors[f"encoder.{BIAS}"], self.config.relative_attention_max_distance
         )
 
     def scores(self, ids: Ragged) -> FloatArray:
@@ -184,14 +182,14 @@ class T5Regression:
         x = self.embedding[rows].to(self.device, self.dtype)  # [rows, d]
         heads = self.config.num_heads
         for layer in self.encoder:
-            normed = self._norm(x, layer.attention_norm)
+            normed = self._norm(x, layer["0.layer_norm"])
             query, key, value = (
                 linear(normed, weight).view(len(x), heads, -1)  # [rows, heads, d/heads]
-                for weight in (layer.query, layer.key, layer.value)
+                for weight in (layer[f"0.SelfAttention.{name}"] for name in "qkv")
             )
             attended = packing(query, key, value, 1.0).flatten(1)  # [rows, heads d/heads]
-            x = x + linear(attended, layer.out)
-            x = x + self._fed_forward(self._norm(x, layer.feed_forward.norm), layer.feed_forward)
+            x = x + linear(attended, layer["0.SelfAttention.o"])
+            x = x + self._fed_forward(x, layer, 1)
         return self._norm(x, self.encoder_norm)
 
     def _decoded(self, states: torch.Tensor, packing: Packing) -> torch.Tensor:
@@ -203,11 +201,11 @@ class T5Regression:
         ones = Spans.of_lengths(np.ones(num, np.int64))
         to_states = None if packing.on_cpu else Attention(ones, packing.spans, len(x), self.device)
         for layer in self.decoder:
-            itself = linear(self._norm(x, layer.self_norm), layer.self_value)
-            x = x + linear(itself, layer.self_out)
-            queries = self._norm(x, layer.cross_norm)
+            itself = linear(self._norm(x, layer["0.layer_norm"]), layer["0.SelfAttention.v"])
+            x = x + linear(itself, layer["0.SelfAttention.o"])
+            queries = self._norm(x, layer["1.layer_norm"])
             x = x + self._looked_up(queries, layer, states, packing, to_states)
-            x = x + self._fed_forward(self._norm(x, layer.feed_forward.norm), layer.feed_forward)
+            x = x + self._fed_forward(x, layer, 2)
         # Products and sums of single rows, so that none depends on how many there are.
         values: torch.Tensor = (self._norm(x, self.decoder_norm).float() * self.row).sum(1)
         return values[:num]
@@ -215,7 +213,7 @@ class T5Regression:
     def _looked_up(
         self,
         x: torch.Tensor,
-        layer: DecoderLayer,
+        layer: Mapping[str, Any],
         states: torch.Tensor,
         packing: Packing,
         to_states: Attention | None,
@@ -223,9 +221,11 @@ class T5Regression:
         """The attention of x [n and spare rows, d] to the encoder's states [rows, d], of the shape of x."""
         heads = self.config.num_heads
         width = x.shape[1]
-        query = linear(x, layer.cross_query).view(len(x), heads, -1)  # [n, heads, d/heads]
+        query = linear(x, layer["1.EncDecAttention.q"]).view(
+            len(x), heads, -1
+        )  # [n, heads, d/heads]
         # W_k^T q of every head, [n, heads, d].
-        of_keys = layer.cross_key.view(heads, -1, width)  # [heads, d/heads, d]
+        of_keys = layer["1.EncDecAttention.k"].view(heads, -1, width)  # [heads, d/heads, d]
         sought = torch.matmul(query.transpose(0, 1), of_keys).transpose(0, 1)
         # sum_t a_t E_t of every head, [n and spare rows, heads, d].
         if to_states is not None:
@@ -237,9 +237,9 @@ class T5Regression:
                 rows = slice(first, first + slab.sequences)
                 seen[rows] = _attended(slab.rows(states), sought[rows])
                 first += slab.sequences
-        of_values = layer.cross_value.view(heads, -1, width)  # [heads, d/heads, d]
+        of_values = layer["1.EncDecAttention.v"].view(heads, -1, width)  # [heads, d/heads, d]
         value = torch.matmul(seen.transpose(0, 1), of_values.transpose(1, 2))  # [heads, n, d/heads]
-        return linear(value.transpose(0, 1).flatten(1), layer.cross_out)
+        return linear(value.transpose(0, 1).flatten(1), layer["1.EncDecAttention.o"])
 
     def _norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         """x / sqrt(mean x^2 + eps) * weight, row by row [rows, d]."""
@@ -247,10 +247,13 @@ class T5Regression:
         scale = (wide.square().mean(1, keepdim=True) + self.config.layer_norm_epsilon).rsqrt()
         return (wide * scale).to(x.dtype) * weight
 
-    def _fed_forward(self, x: torch.Tensor, layer: FeedForward) -> torch.Tensor:
-        """wo (gelu(wi_0 x) * wi_1 x), [rows, d] of x [rows, d]."""
-        gate = elementwise(_gelu, linear(x, layer.wi_0))
-        return linear(gate * linear(x, layer.wi_1), layer.wo)
+    def _fed_forward(self, x: torch.Tensor, layer: Mapping[str, Any], place: int) -> torch.Tensor:
+        """wo (gelu(wi_0 y) * wi_1 y), [rows, d], y the norm of x [rows, d]; place: of that part in the layer."""
+        x = self._norm(x, layer[f"{place}.layer_norm"])
+        wi_0, wi_1, wo = (
+            layer[f"{place}.DenseReluDense.{name}"] for name in ("wi_0", "wi_1", "wo")
+        )
+        return linear(elementwise(_gelu, linear(x, wi_0)) * linear(x, wi_1), wo)
 
 
 def _gelu(x: torch.Tensor) -> torch.Tensor:
@@ -306,22 +309,6 @@ class DistanceBias:
         return bucket + (distance > 0) * per_side
 
 
-def _moved(value: Any, device: Any, dtype: Any) -> Any:
-    """The tensors of a value on a device and in a precision."""
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        return value.to(device, dtype)
-    if isinstance(value, tuple):
-        return tuple(_moved(part, device, dtype) for part in value)
-    if is_dataclass(value) and not isinstance(value, type):
-        parts = {
-            field.name: _moved(getattr(value, field.name), device, dtype) for field in fields(value)
-        }
-        return replace(value, **parts)
-    return value
-
-
 def read_t5(folder: Path, regression_token: int) -> T5Weights:
     """The network in a folder.
 
@@ -337,81 +324,14 @@ def read_t5(folder: Path, regression_token: int) -> T5Weights:
             fix="Is it a model of MetricX? For a small test model pass regression_token_id=...",
         )
     tensors = CheckedTensors(folder, read_weights(folder, UNUSED), UNUSED)
-    taken = _Taken(tensors, config)
-    weights = T5Weights(
-        config,
-        taken.matrix("shared.weight", config.vocab_size, config.d_model),
-        _head_row(folder, regression_token, config.d_model),
-        taken.matrix(
-            "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
-            config.relative_attention_num_buckets,
-            config.num_heads,
-        ),
-        tuple(taken.encoder_layer(i) for i in range(config.num_layers)),
-        taken.norm("encoder.final_layer_norm"),
-        tuple(taken.decoder_layer(i) for i in range(config.num_decoder_layers)),
-        taken.norm("decoder.final_layer_norm"),
-    )
-    taken.drop_unread()
+    shapes = shapes_of(config)
+    tensors.demand(f"{name}.weight" for name in shapes)
+    taken = {name: tensors.take(f"{name}.weight", *shape) for name, shape in shapes.items()}
     tensors.all_used()
-    return weights
+    return T5Weights(config, taken, _head_row(folder, regression_token, config.d_model))
 
 
 def _head_row(folder: Path, row: int, width: int) -> Any:
     """One row of the vocabulary matrix, checked; [d]."""
     tensors = CheckedTensors(folder, {HEAD: read_row(folder, HEAD, row)}, re.compile(r"(?!)"))
     return tensors.take(HEAD, width)
-
-
-class _Taken:
-    """Takes the weights of layers by the names that mT5 gives them."""
-
-    def __init__(self, tensors: CheckedTensors, config: T5Config) -> None:
-        self.tensors = tensors
-        self.width, self.inner, self.ff = (
-            config.d_model,
-            config.num_heads * config.d_kv,
-            config.d_ff,
-        )
-        self.buckets, self.heads = config.relative_attention_num_buckets, config.num_heads
-
-    def matrix(self, name: str, rows: int, columns: int) -> Any:
-        self.tensors.demand([name])
-        return self.tensors.take(name, rows, columns)
-
-    def norm(self, name: str) -> Any:
-        self.tensors.demand([f"{name}.weight"])
-        return self.tensors.take(f"{name}.weight", self.width)
-
-    def encoder_layer(self, i: int) -> EncoderLayer:
-        block = f"encoder.block.{i}.layer"
-        query, key, value, out = self.attention(f"{block}.0.SelfAttention")
-        feed_forward = self.feed_forward(f"{block}.1")
-        return EncoderLayer(
-            self.norm(f"{block}.0.layer_norm"), query, key, value, out, feed_forward
-        )
-
-    def decoder_layer(self, i: int) -> DecoderLayer:
-        block = f"decoder.block.{i}.layer"
-        _, _, self_value, self_out = self.attention(f"{block}.0.SelfAttention")
-        cross = self.attention(f"{block}.1.EncDecAttention")
-        self_norm, cross_norm = (self.norm(f"{block}.{part}.layer_norm") for part in (0, 1))
-        feed_forward = self.feed_forward(f"{block}.2")
-        return DecoderLayer(self_norm, self_value, self_out, cross_norm, *cross, feed_forward)
-
-    def attention(self, name: str) -> tuple[Any, Any, Any, Any]:
-        """Query, key and value [heads d_kv, d] and what follows [d, heads d_kv]."""
-        inward = [self.matrix(f"{name}.{part}.weight", self.inner, self.width) for part in "qkv"]
-        query, key, value = inward
-        return query, key, value, self.matrix(f"{name}.o.weight", self.width, self.inner)
-
-    def feed_forward(self, name: str) -> FeedForward:
-        part = f"{name}.DenseReluDense"
-        wi_0, wi_1 = (self.matrix(f"{part}.wi_{k}.weight", self.ff, self.width) for k in (0, 1))
-        wo = self.matrix(f"{part}.wo.weight", self.width, self.ff)
-        return FeedForward(self.norm(f"{name}.layer_norm"), wi_0, wi_1, wo)
-
-    def drop_unread(self) -> None:
-        """Takes the decoder's distance bias, which one step does not need."""
-        name = "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-        self.matrix(name, self.buckets, self.heads)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -145,7 +145,12 @@ class Packing:
 
     def firsts(self, x: Any, offsets: Any = 0) -> Any:
         """Of values [tokens, ...] that of each sequence's first token, [n, ...], or so many [n] behind it."""
-        return x.index_select(0, self._tensor(self.spans.start)[self._place] + offsets)
+        return x.index_select(0, self._starts + offsets)
+
+    @cached_property
+    def _starts(self) -> Any:
+        """Row of every sequence's first token, [n]."""
+        return self._tensor(self.spans.start)[self._place]
 
     def lasts(self, x: Any) -> Any:
         """Of values [tokens, ...] that of each sequence's last token, [n, ...]."""
@@ -154,29 +159,26 @@ class Packing:
 
     def sums(self, x: Any) -> Any:
         """Of values [tokens, ...] the sum of each sequence, [n, ...]."""
-        if self.on_cpu:
-            return self._by_slab(x, lambda values: values.sum(1))
         return self.reduced(x, "sum")
 
     def means(self, x: Any) -> Any:
         """Of values [tokens, ...] the mean of each sequence, [n, ...]."""
         return self.sums(x) / self.counts[:, None].to(x.dtype)
 
-    def maxima(self, x: Any) -> Any:
-        """Of values [tokens, ...] the greatest of each sequence, [n, ...]."""
+    def reduced(self, x: Any, kind: Literal["sum", "max"]) -> Any:
+        """Of values [tokens, ...] the sum or the greatest of each sequence [n, ...]; a GPU adds up in another order."""
         if self.on_cpu:
-            return self._by_slab(x, lambda values: values.amax(1))
-        return self.reduced(x, "max")
+            function = self.torch.sum if kind == "sum" else self.torch.amax
+            values = self.torch.cat([function(slab.rows(x), 1) for slab in self.slabs])
+        else:
+            x = x[: self.num_tokens].contiguous()
+            values = self.torch.segment_reduce(x, kind, lengths=self._lengths, axis=0, unsafe=True)
+        return values[self._place]
 
-    def _by_slab(self, x: Any, function: Callable[[Any], Any]) -> Any:
-        return self.torch.cat([function(slab.rows(x)) for slab in self.slabs])[self._place]
-
-    def reduced(self, x: Any, kind: str) -> Any:
-        """As `sums` and `maxima` in one call, which adds up in another order."""
-        lengths = self._tensor(self.spans.length)
-        x = x[: self.num_tokens].contiguous()
-        reduced = self.torch.segment_reduce(x, kind, lengths=lengths, axis=0, unsafe=True)
-        return reduced[self._place]
+    @cached_property
+    def _lengths(self) -> Any:
+        """Tokens of every sequence in the row, [n]."""
+        return self._tensor(self.spans.length)
 
     def spread(self, values: Any) -> Any:
         """Values of the sequences [n, ...] for each of their tokens, [tokens, ...]."""
@@ -185,7 +187,7 @@ class Packing:
     @cached_property
     def counts(self) -> Any:
         """Number of tokens of every sequence, float64 [n]."""
-        return self._tensor(self.spans.length)[self._place].double()
+        return self._lengths[self._place].double()
 
     @cached_property
     def places(self) -> Any:
@@ -210,13 +212,20 @@ class Packing:
             return self._in_slabs(query, key, value, scaling)
         kernel = None if self.bias else _varlen(query.device, query.dtype, query.shape[2])
         if kernel is None:
-            return self._in_groups(query, key, value, scaling)
-        # The spare rows are a sequence of their own.
-        lengths = np.append(self.spans.length, len(query) - self.num_tokens)
-        ends = self._tensor(np.append(0, lengths.cumsum()).astype(np.int32))
-        longest = int(lengths.max())
+            return self._groups(query, key, value, scaling)
         q, k, v = (x.contiguous() for x in (query, key, value))
+        ends, longest = self._ends
         return kernel(q, k, v, ends, ends, longest, longest, scale=scaling)
+
+    @cached_property
+    def _ends(self) -> tuple[Any, int]:
+        """Where each sequence ends, behind a 0, and the longest; the spare rows are a sequence of their own.
+
+        Made once for all layers: each copy to a GPU waits for what it has to do.
+        """
+        lengths = np.append(self.spans.length, -self.num_tokens % ROWS)
+        ends = self._tensor(np.append(0, lengths.cumsum()).astype(np.int32))
+        return ends, int(lengths.max())
 
     def _in_slabs(self, query: Any, key: Any, value: Any, scaling: float) -> Any:
         """Attention of sequences of one length at a time."""
@@ -240,12 +249,9 @@ class Packing:
 
     @cached_property
     def _groups(self) -> Attention:
+        """Attention of sequences of about one length at a time."""
         rows = self.num_tokens + -self.num_tokens % ROWS
         return Attention(self.spans, self.spans, rows, self.device, bias=self.bias)
-
-    def _in_groups(self, query: Any, key: Any, value: Any, scaling: float) -> Any:
-        """Attention of sequences of about one length at a time."""
-        return self._groups(query, key, value, scaling)
 
 
 @cache
@@ -388,8 +394,7 @@ class Attention:
             if shared > 1:
                 attended = attended.reshape(len(q), num_heads, -1, attended.shape[3])
             by_sequence = attended.transpose(1, 2)  # [n, q, heads, d]
-            by_row = by_sequence.reshape(-1, *by_sequence.shape[2:])  # [n * q, heads, d]
-            states.append(by_row)
+            states.append(by_sequence.flatten(0, 1))  # [n * q, heads, d]
         return torch.cat(states).index_select(0, self.state_rows)
 
 
@@ -429,8 +434,7 @@ def _group(queries: Spans, before: Spans, own: bool, window: int | None) -> _Gro
     mask = np.arange(k) < num_seen[:, None, :, None]  # [n, 1, q, k]
     if window is not None:
         mask &= np.arange(k) >= num_seen[:, None, :, None] - window
-    query_rows = queries.start[:, None] + query  # [n, q]
-    return _Group(query_rows, key_rows, mask)
+    return _Group(queries.start[:, None] + query, key_rows, mask)
 
 
 def _padded(lengths: IntArray) -> int:

@@ -92,7 +92,7 @@ class XCometMetric(CometCheckpointMetric):
         """The checkpoint, with its encoder's configuration and tokenizer."""
         self.check_files()
         checkpoint = self.checkpoint()
-        if checkpoint.word_layer is None or checkpoint.word_labels is None:
+        if checkpoint.settings.word_layer is None or checkpoint.word_labels is None:
             problem = f"a {checkpoint.kind} has no labels of words, expected an xcomet_metric"
             raise ModelLoadError(
                 problem, where=f"{self.name}: {checkpoint.path}", fix="Use comet or comet-qe"
@@ -102,7 +102,7 @@ class XCometMetric(CometCheckpointMetric):
             parts.encoder,
             parts.mixer,
             parts.head,
-            checkpoint.word_layer,
+            checkpoint.settings.word_layer,
             checkpoint.word_labels,
             parts.joining,
         )

@@ -20,7 +20,7 @@ from ....metrics.base import Metric
 from ....metrics.errors import DiscorankError, MetricError, ResourceError
 from ....metrics.execution.evaluate import Tile, is_large, is_square, shape_of, tiles_of
 from ..interface import Loaded, Result, Task
-from ..part_values import is_linear
+from ..local import is_linear
 from .actors import BLOCK_SECONDS, Amounts, Kind, Queue, Rates, Step
 from .cluster import reason
 from .settings import RaySettings

@@ -19,12 +19,13 @@ import numpy as np
 
 from ....metrics.base import Metric
 from ....metrics.errors import DiscorankError, ResourceError, is_interrupt
-from ....metrics.execution.by_sentence import lift, plan_of
 from ....metrics.execution.cache import Cache
 from ....metrics.execution.evaluate import (
     Tile,
     check_memory,
+    lift,
     matrices_of_plans,
+    plan_of,
     shape_of,
     with_their_transposed,
 )
@@ -39,9 +40,9 @@ from ....metrics.storage.limits import Limits, set_limits
 from ....metrics.text.texts import Comparison, Item, Truncation
 from ..expectation import TiledSums
 from ..interface import Loaded, Result, Task, loaded_as
-from ..local import LocalEngine
-from ..part_values import (
+from ..local import (
     Expectation,
+    LocalEngine,
     PairCounts,
     is_linear,
     is_tiled,

@@ -1,24 +1,22 @@
 """All metrics of a test set against one kind of human scores at one level, by the names of the WMT metrics task.
 
 A coefficient is called ``STATISTIC`` at level sys and ``STATISTIC/AVERAGING`` at the others. Ranks are those of
-`metric_ranks` over one-sided tests of all pairs, as in the task sets.
-
-Ranks of metrics by their agreement with people: clusters within which no test tells them apart.
-
-Metrics are walked down from the highest value (by name where values are equal). One opens the next rank if any metric
-of the present rank beats it at p <= level. Without tests every metric has its own rank, 1, 2, 3 ..., even among equals.
+`metric_ranks` over one-sided tests of all pairs, as in the task sets: metrics are walked down from the highest value
+(by name where values are equal), and one opens the next rank if any metric of the present rank beats it at p <= level.
+Without tests every metric has its own rank, 1, 2, 3 ..., even among equals.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from ....metrics.representations import FloatArray
 from .averaged_correlations import AVERAGINGS, Averaged, Coefficient, averaged
 from .cell_permutation import (
     DrawSettings,
+    Permutation,
     Test,
     paired_tests,
     soft_accuracy_test,
@@ -185,27 +183,27 @@ def _tested(
         scores = values_of(agreement, key)
         if not scores:
             continue
-        order = sorted(scores, key=lambda name: (-scores[name], name))
-        of_key: dict[tuple[str, str], float] = {}
         if key == SOFT and soft_human is not None:
             test_of = _soft_test(soft_human, soft, drawn)
         else:
-            of_order = {name: tables[name] for name in order}
-            test_of = paired_tests(human, of_order, coefficients[key], drawn)
-        for better, worse in combinations(order, 2):
-            test = test_of(better, worse)
-            of_key[better, worse] = 1.0 if test is None else test.p
-            progress(1)
-        p_values[key] = of_key
-        ranks[key] = metric_ranks(scores, of_key, chosen.level)
-    return LevelAgreement(
-        agreement.human_scores,
-        agreement.level,
-        agreement.systems,
-        agreement.values,
-        ranks,
-        p_values,
-    )
+            tested = {name: tables[name] for name in scores}
+            test_of = paired_tests(human, tested, coefficients[key], drawn)
+        tests = tests_of_pairs(scores, test_of, progress)
+        p_values[key] = {pair: 1.0 if test is None else test.p for pair, test in tests.items()}
+        ranks[key] = metric_ranks(scores, p_values[key], chosen.level)
+    return replace(agreement, ranks=ranks, p_values=p_values)
+
+
+def tests_of_pairs(
+    values: Mapping[str, float], test_of: Test, progress: Callable[[int], None]
+) -> dict[tuple[str, str], Permutation | None]:
+    """The tests of all pairs of metrics, those of the higher values (by name where these are equal) first."""
+    order = sorted(values, key=lambda name: (-values[name], name))
+    tests = {}
+    for better, worse in combinations(order, 2):
+        tests[better, worse] = test_of(better, worse)
+        progress(1)
+    return tests
 
 
 def values_of(agreement: LevelAgreement, key: str) -> dict[str, float]:

@@ -1,12 +1,9 @@
 """Runs the tasks of the WMT metrics task: every metric's value and rank in each, and the weighted average with ranks.
 
 A metric's score is sum_t weight_t (value_t - low_t) / (high_t - low_t), of the metrics that are in all tasks. Ranks
-come from one-sided tests of all pairs, the better metric first (`cell_permutation`, for calibrated accuracy
-`pair_permutation_test`); the test of averages adds up the weighted differences of the tasks' draws, lists that ended
-early repeated to the length of the longest. Without draws every metric has its own rank. A value that is not defined
-is 0.
-
-What the WMT metrics task asks of a metric: a set of weighted tasks per year, by name.
+come from one-sided tests of all pairs, the better metric first (`cell_permutation`); the test of averages adds up the
+weighted differences of the tasks' draws, lists that ended early repeated to the length of the longest. Without draws
+every metric has its own rank. A value that is not defined is 0.
 
 WMT23 (L language pairs): accuracy of systems over all pairs, weight 1/4; per pair Pearson of systems, Pearson of
 segments, and calibrated accuracy of segments, 1/4L each. WMT24, WMT24 on WMT23 and WMT25: per pair soft pairwise
@@ -35,7 +32,7 @@ from .cell_permutation import (
     soft_accuracy_test,
 )
 from .eval_set import EvalSet, Level, MetricName
-from .level_agreement import LEVEL, metric_ranks
+from .level_agreement import LEVEL, metric_ranks, tests_of_pairs
 from .soft_accuracy import soft_pairwise_accuracy
 
 Tables = list[FloatArray]  # scores [S, units], one per language pair
@@ -126,16 +123,13 @@ def run_task(
         progress(1)
     if drawn is None:
         return TaskResult(task, values, metric_ranks(values))
-    p_values: dict[tuple[str, str], float] = {}
-    differences: dict[tuple[str, str], FloatArray] = {}
-    order = sorted(values, key=lambda name: (-values[name], name))
     test_of = _test_of(task, human, metrics, drawn)
-    for better, worse in combinations(order, 2):
-        test = test_of(better, worse)
-        # what does not vary cannot be tested
-        p_values[better, worse] = 1.0 if test is None else test.p
-        differences[better, worse] = np.zeros(1) if test is None else test.differences
-        progress(1)
+    tests = tests_of_pairs(values, test_of, progress)
+    # what does not vary cannot be tested
+    p_values = {pair: 1.0 if test is None else test.p for pair, test in tests.items()}
+    differences = {
+        pair: np.zeros(1) if test is None else test.differences for pair, test in tests.items()
+    }
     ranks = metric_ranks(values, p_values, level)
     return TaskResult(task, values, ranks, p_values, differences)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from discorank.cli.main import main
 from discorank.integrations.formats.open_lists import open_lists
 from discorank.rerank.lists import CandidateList, read_list, write_list
-from discorank.rerank.runs.row_forms import as_line
+from discorank.rerank.runs.resumable import as_line
 from discorank.rerank.runs.table_files import table_of, write_rows, write_table
 
 pytest.importorskip("pyarrow")

@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from benchmarks.support.scripted_replies import Script
 from discorank.integrations.proxy import app, connections, door
 from discorank.integrations.proxy.api_errors import ApiError
+from discorank.integrations.proxy.app import whole_events
 from discorank.integrations.proxy.connections import max_connections
 from discorank.integrations.proxy.cost import bounded
 from discorank.integrations.proxy.door import LimitedReport, body_of
-from discorank.integrations.proxy.passing import whole_events
 from discorank.integrations.proxy.questions import read_question
 from discorank.integrations.proxy.settings import DrawingSettings
 from discorank.metrics.errors import InputError

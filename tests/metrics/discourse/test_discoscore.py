@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import (
@@ -34,6 +33,8 @@ from discorank.metrics.neural.models.pretrained import tokenizer_of
 from discorank.metrics.representations import FloatArray
 from discorank.metrics.text.texts import NO_CONTEXT, Item
 
+from ...support.examples import examples
+
 GOLDEN = Path(__file__).parents[2] / "golden" / "discoscore"
 CASES = json.loads((GOLDEN / "cases.json").read_text(encoding="utf-8"))
 VECTORS = str(GOLDEN / "deps.words.bz2")
@@ -47,7 +48,7 @@ def tiny(name: str, **settings: Any) -> Any:
 
 
 WORD = re.compile(r"\w[\w\-]*|'s|[^\w\s]")
-BOUNDED = bounded(max_examples=8, deadline=None, database=None)
+BOUNDED = examples(4)
 
 
 def annotated(name: str) -> Document:
@@ -298,7 +299,7 @@ def transported(cosines: FloatArray) -> float:
 
 @pytest.mark.parametrize("summed", [True, False])
 @given(texts=st.lists(documents(least=1), min_size=2, max_size=3))
-@bounded(BOUNDED, max_examples=6)
+@examples(3)
 def test_aligned_sentences_are_their_equations(summed: bool, texts: list[Document]) -> None:
     texts = [Document(t.sentences[:3], foci=t.foci[:3] if t.foci else None) for t in texts]
     greedy = tiny("ds-sent", align="greedy", adjacency=summed).pairwise(texts, texts)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import Document, InputError, MBRDecoder, load_metric
@@ -21,7 +20,9 @@ from discorank.metrics.execution.store import Store
 from discorank.metrics.representations import Block, FloatArray, Ragged
 from discorank.metrics.text.texts import NO_CONTEXT, Comparison
 
-BOUNDED = bounded(max_examples=20, deadline=None, database=None, print_blob=True)
+from ...support.examples import examples
+
+BOUNDED = examples(8)
 GOLDEN: Any = json.loads(
     (Path(__file__).parents[2] / "golden" / "pdd" / "cases.json").read_text(encoding="utf-8")
 )

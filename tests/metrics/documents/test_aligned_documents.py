@@ -23,8 +23,7 @@ from discorank.metrics.documents import aligned as monotone
 from discorank.metrics.documents.aligned import Aligned, source_spans
 from discorank.metrics.documents.windows import Windows
 from discorank.metrics.documents.wrapper import Split
-from discorank.metrics.execution.by_sentence import plan_of
-from discorank.metrics.execution.evaluate import matrices, tile_values, tiles_of
+from discorank.metrics.execution.evaluate import matrices, plan_of, tile_values, tiles_of
 from discorank.metrics.execution.meter import Meter
 from discorank.metrics.execution.store import Fresh, Store
 from discorank.metrics.lexical.chrf import ChrF

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import Document, InputError, MBRDecoder, Metric, Reranker, load_metric
@@ -21,16 +21,16 @@ from discorank.metrics.documents.aligned import Aligned, _overlaps, shares_of
 from discorank.metrics.documents.windows import WindowRule, Windows
 from discorank.metrics.documents.wrapper import Spans
 from discorank.metrics.errors import TruncationWarning
-from discorank.metrics.execution.by_sentence import plan_of
-from discorank.metrics.execution.evaluate import Tile, matrices_of_plans
+from discorank.metrics.execution.evaluate import Tile, matrices_of_plans, plan_of
 from discorank.metrics.execution.store import Store
 from discorank.metrics.reading_plan import comparisons_of
 from discorank.metrics.text.texts import NO_CONTEXT
 
+from ...support.examples import examples
 from ...support.lists import write_lists
 
 MODELS = Path(__file__).parents[2] / "golden" / "docmetrics" / "models"
-BOUNDED = bounded(max_examples=25, deadline=None, database=None)
+BOUNDED = examples(10)
 WORDS = ["mill", "river", "old", "the", "turns", "near", "a", "wind"]
 
 
@@ -39,8 +39,14 @@ def in_windows(metric: Any, windows: int | None, stride: int | None) -> Metric:
     return metric if windows is None else Windows(metric, windows, stride)
 
 
+@cache
+def loaded(name: str, **values: Any) -> Any:
+    """A metric with its model, loaded once."""
+    return load_metric(name, **values)
+
+
 def bertscore(windows: int | None = None, stride: int | None = None, **more: Any) -> Metric:
-    plain = load_metric("bertscore", model=str(MODELS / "tiny-bert"), layer=2, **more)
+    plain = loaded("bertscore", model=str(MODELS / "tiny-bert"), layer=2, **more)
     return in_windows(plain, windows, stride)
 
 
@@ -51,7 +57,7 @@ def comet(
     **more: Any,
 ) -> Metric:
     paths = {"model": str(MODELS / model), "encoder_path": str(MODELS / "tiny-xlmr")}
-    return in_windows(load_metric(name, **paths, **more), windows, None)
+    return in_windows(loaded(name, **paths, **more), windows, None)
 
 
 def document(number: int, num_sentences: int, num_words: int = 4) -> Document:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given
-from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import MBRDecoder, Metric, MetricError, Scorer
@@ -23,7 +22,9 @@ from discorank.metrics.text.texts import NO_CONTEXT, Item
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.lists import read_list
 
-BOUNDED = bounded(max_examples=25, deadline=None, database=None, print_blob=True)
+from ...support.examples import examples
+
+BOUNDED = examples(10)
 SHORTAGES: dict[str, tuple[type[Exception], str]] = {
     "gpu": (torch.OutOfMemoryError, "CUDA out of memory. Tried to allocate 2.00 GiB"),
     "numpy": (MemoryError, "Unable to allocate 3 TiB"),

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import (
@@ -24,8 +23,7 @@ from discorank import (
 )
 from discorank.metrics.execution import segment_scores
 from discorank.metrics.execution import store as store_module
-from discorank.metrics.execution.by_sentence import is_joined, lift
-from discorank.metrics.execution.evaluate import Folded, matrices
+from discorank.metrics.execution.evaluate import Folded, is_joined, lift, matrices
 from discorank.metrics.execution.store import Store
 from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
 from discorank.metrics.scorer import Info, Reading
@@ -33,7 +31,9 @@ from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.text.texts import NO_CONTEXT, Comparison, Item, paired
 from discorank.rerank.lists import Candidate
 
-BOUNDED = bounded(max_examples=20, deadline=None, database=None, print_blob=True)
+from ...support.examples import examples
+
+BOUNDED = examples(8)
 
 
 @settings
@@ -179,7 +179,7 @@ WORDS = st.lists(st.sampled_from(["the", "cat", "sat", "on", "a.", "mat", "猫"]
     lists=st.lists(st.lists(WORDS, min_size=1, max_size=5), min_size=1, max_size=6),
     cells=st.integers(1, 40),
 )
-@bounded(BOUNDED, max_examples=8)
+@examples(4)
 def test_group_sizes_do_not_change_values(name: str, lists: list[list[str]], cells: int) -> None:
     metric = load_metric(name)
     assert isinstance(metric, Metric)
@@ -204,7 +204,7 @@ def test_group_sizes_do_not_change_values(name: str, lists: list[list[str]], cel
 
 @pytest.mark.parametrize("name", ["chrf", "chrf++", "bleu", "nist", "ter", "meteor"])
 @given(rows=st.lists(st.lists(WORDS, min_size=2, max_size=4), min_size=1, max_size=5))
-@bounded(BOUNDED, max_examples=8)
+@examples(4)
 def test_both_of_one_comparison_are_those_of_two(name: str, rows: list[list[str]]) -> None:
     metric = load_metric(name)
     assert isinstance(metric, Metric)

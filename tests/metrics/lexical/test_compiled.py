@@ -15,7 +15,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics import ter as sacrebleu
 
@@ -29,6 +29,8 @@ from discorank.metrics.lexical.meteor import METEOR
 from discorank.metrics.lexical.rouge import RougeW
 from discorank.metrics.lexical.ter import TER
 from discorank.metrics.representations import Block, Ragged
+
+from ...support.examples import examples
 
 SACREBLEU = sacrebleu.TER()
 NAME = "discorank.metrics.lexical.compiled._kernels"
@@ -86,7 +88,7 @@ def values_of(metric: Metric, hypotheses: list[str], references: list[str]) -> l
     ]
 
 
-@settings(max_examples=10)
+@examples(4)
 @given(hypotheses=TEXTS, references=TEXTS)
 def test_metrics_have_the_same_bits(
     kernels: ModuleType, hypotheses: list[str], references: list[str]
@@ -96,7 +98,7 @@ def test_metrics_have_the_same_bits(
         assert fast == plain, metric
 
 
-@settings(max_examples=40)
+@examples(15)
 @given(rows=ROWS, cut=st.integers(1, 7), order=st.integers(1, 8), wide=st.booleans())
 def test_matches_are_the_same(
     kernels: ModuleType, rows: list[list[int]], cut: int, order: int, wide: bool
@@ -161,7 +163,7 @@ def test_long_texts_of_few_words_are_refused(
             METEOR().score(["a " * 10], ["a " * 10 + "b"])
 
 
-@settings(max_examples=12)
+@examples(4)
 @given(
     base=st.lists(st.sampled_from("abcdefghijkl"), min_size=8, max_size=60),
     chance=st.randoms(use_true_random=False),
@@ -200,7 +202,7 @@ def test_edits_at_the_limits(
 ) -> None:
     chance = random.Random(7)
     texts = [" ".join(str(chance.randrange(vocabulary)) for _ in range(n)) for n in lengths]
-    fast, plain = both_ways(kernels, lambda: [TER().pairwise(texts, texts)])
+    fast, plain = both_ways(kernels, lambda: [TER().pairwise([texts[0], texts[-1]], texts)])
     assert fast == plain
 
 

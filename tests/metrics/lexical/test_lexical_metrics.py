@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings as bounded
 from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
@@ -19,7 +18,9 @@ from sacrebleu.metrics.ter import TER
 
 from discorank import InputError, load_metric
 
-BOUNDED = bounded(max_examples=6, deadline=None, database=None, print_blob=True)
+from ...support.examples import examples
+
+BOUNDED = examples(4)
 Worked = tuple[str, list[str], dict[str, Any], float]  # hypothesis, references, settings, score
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from nltk.stem.porter import PorterStemmer  # type: ignore[import-untyped]
 from nltk.translate.meteor_score import single_meteor_score  # type: ignore[import-untyped]
@@ -18,6 +18,8 @@ from discorank import InputError, ModelLoadError
 from discorank.metrics.lexical.meteor import METEOR
 from discorank.metrics.representations import Block, Reps
 from discorank.metrics.text.texts import Item
+
+from ...support.examples import examples
 
 STEM = PorterStemmer().stem
 FORMS = ["running", "runs", "cats", "cat", "walking", "walked", "dogs", "house", "green"]
@@ -92,7 +94,7 @@ def test_published_example() -> None:
     assert METEOR().score([hypothesis], [reference]) == pytest.approx([expected], abs=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(10)
 @given(st.lists(st.sampled_from(FORMS), max_size=9), st.lists(st.sampled_from(FORMS), max_size=9))
 def test_equals_nltk_where_alignments_are_unambiguous(h: list[str], r: list[str]) -> None:
     """No two words of a text have one stem."""
@@ -111,7 +113,7 @@ def test_equals_nltk_where_alignments_are_unambiguous(h: list[str], r: list[str]
 
 
 @pytest.mark.parametrize("stemmer", [True, False])
-@settings(max_examples=25, deadline=None)
+@examples(8)
 @given(hypotheses=texts, references=texts)
 def test_equals_the_plain_aligner(
     stemmer: bool, hypotheses: list[str], references: list[str]
@@ -131,7 +133,7 @@ def test_equals_the_plain_aligner(
 
 
 @given(forms, forms)
-@settings(max_examples=30, deadline=None)
+@examples(10)
 def test_as_many_words_are_aligned_as_can_be(h: list[str], r: list[str]) -> None:
     (words, stems, chunks, *_), *_ = METEOR().scorer.statistics(*one_pair(h, r)).tolist()
     (turned_words, turned_stems, turned_chunks, *_), *_ = (

@@ -10,12 +10,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank.metrics.lexical import ngrams as clipped
 from discorank.metrics.lexical.ngrams import matches
 from discorank.metrics.representations import Block, FloatArray, Ragged
+
+from ...support.examples import examples
 
 Texts = Sequence[Sequence[int]]
 Lists = Sequence[tuple[Texts, Texts | None]]  # hypotheses and references; None: square
@@ -60,7 +62,7 @@ def check(lists: Lists, order: int) -> None:
 
 
 @given(LISTS, st.integers(1, 8))
-@settings(deadline=None, max_examples=40)
+@examples(12)
 def test_equals_counting(lists: Lists, order: int) -> None:
     check(lists, order)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer as Peer  # type: ignore[import-untyped]
 
@@ -17,6 +17,8 @@ from discorank.metrics.errors import InputError, ModelLoadError
 from discorank.metrics.lexical import word_columns
 from discorank.metrics.lexical.rouge import RougeL, RougeN, RougeW
 from discorank.metrics.registry import load_metric
+
+from ...support.examples import examples
 
 WORKED = [  # hypothesis, reference, LCS, WLCS with weight 2
     ("police kill the gunman", "police killed the gunman", 3, 1 + 4),  # Lin 2004, section 3.1
@@ -85,7 +87,7 @@ def test_empty_texts_score_0(metric: Metric) -> None:
     assert metric.pairwise(["", "…"], ["b", "a", ""]).tolist() == [[0, 0, 0], [0, 0, 0]]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(10)
 @given(texts, texts)
 def test_equals_the_plain_table(hypotheses: list[str], references: list[str]) -> None:
     for metric, weight in ((RougeL(), 1.0), (RougeW(), 1.2), (RougeW(weight=3.0), 3.0)):
@@ -117,7 +119,7 @@ def test_long_texts_equal_the_plain_table() -> None:
         *((f"rouge{n}", RougeN(n, tokenizer="rouge_score")) for n in (1, 2, 3, 5)),
     ],
 )
-@settings(max_examples=12, deadline=None)
+@examples(4)
 @given(hypotheses=free, references=free)
 def test_equals_rouge_score(
     kind: str, metric: Metric, stemmer: bool, hypotheses: list[str], references: list[str]

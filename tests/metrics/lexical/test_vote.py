@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank import Document, InputError, MBRDecoder, load_metric
@@ -22,6 +22,8 @@ from discorank.metrics.spec.user_code import AllowedCode, CodeRefusedError
 from discorank.metrics.storage.limits import use_limits
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.lists import Candidate, CandidateList
+
+from ...support.examples import examples
 
 BOXES = [
     (r"so \boxed{12}", "12"),
@@ -115,7 +117,7 @@ answers = st.sampled_from(["1", "1.0", "2", "two", "TWO", "", " 3/3", "\\boxed{2
     agree=st.sampled_from(["exact", "casefold", "value"]),
     self_pair=st.booleans(),
 )
-@settings(deadline=None, database=None, max_examples=60)
+@examples(20)
 def test_the_choice_is_the_majority(
     texts: list[str], weights: list[float], agree: Any, self_pair: bool
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import discorank
@@ -22,6 +22,8 @@ from discorank.metrics.lexical.vote import Vote
 from discorank.metrics.lexical.written_answers import RULES, of_label, rule_of, written
 from discorank.rerank.lists import read_list
 from discorank.rerank.selection.answer_accuracy import answers_of
+
+from ...support.examples import examples
 
 KNOWN_WRONG = {
     "word problems": {
@@ -244,7 +246,7 @@ def test_explain_and_report_show_answers_and_votes(
 
 
 @given(st.text(max_size=80) | st.text("0123456789.,()ABC$\\{}boxed answer is:#\n", max_size=80))
-@settings(max_examples=60, deadline=None)
+@examples(20)
 def test_any_text_is_read_and_an_answer_that_is_read_again_is_the_same(text: str) -> None:
     for rule in RULES:
         answer = written(rule, text)

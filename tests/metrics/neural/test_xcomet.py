@@ -229,7 +229,7 @@ def test_other_models_are_refused(name: str, model: Path, encoder: Any, found: s
 @pytest.mark.parametrize(
     ("before", "after", "found"),
     [
-        ("word_layer: 4", "word_layer: 9", "word_layer is 9"),
+        ("word_layer: 4", "word_layer: 9", "layer 9;"),
         ("- critical", "- terrible", "error_labels.*terrible"),
     ],
 )

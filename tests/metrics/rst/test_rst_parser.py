@@ -14,7 +14,6 @@ from zlib import crc32
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import Document, InputError, ModelLoadError, load_metric
@@ -43,8 +42,9 @@ from discorank.metrics.rst.trees import edus, letters, letters_of, plain, walk
 from discorank.metrics.text.texts import RSTTree
 
 from ...support.bit_flips import refused_flips
+from ...support.examples import examples
 
-BOUNDED = bounded(max_examples=25, deadline=None, database=None)
+BOUNDED = examples(8)
 SAID = "He said that the committee would meet again, because nobody had read the report."
 
 
@@ -95,7 +95,7 @@ def test_sentences_are_joined() -> None:
         st.text(max_size=60), st.lists(st.sampled_from(SAID.split()), max_size=40).map(" ".join)
     )
 )
-@bounded(max_examples=25, deadline=None, database=None)
+@examples(8)
 def test_no_letter_is_lost(text: str) -> None:
     tree = english().document(text)
     assert letters_of(tree) == letters(text)

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import Document, InputError, ModelLoadError, load_metric
@@ -39,9 +38,10 @@ from discorank.metrics.rst.trees import (
 from discorank.metrics.text.sentence_splitting import sentences
 from discorank.metrics.text.texts import MAX_LEVELS, RSTTree
 
+from ...support.examples import examples
 from ...support.trees import trees
 
-BOUNDED = bounded(max_examples=60, deadline=None, database=None)
+BOUNDED = examples(15)
 SAID = RSTTree(
     "SN",
     "Attribution",

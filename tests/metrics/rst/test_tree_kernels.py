@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import example, given
-from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import Document, InputError, load_metric
@@ -29,9 +28,10 @@ from discorank.metrics.rst.trees import (
 )
 from discorank.metrics.text.texts import RSTTree
 
+from ...support.examples import examples
 from ...support.trees import GOLDEN, trees
 
-BOUNDED = bounded(max_examples=40, deadline=None, database=None)
+BOUNDED = examples(10)
 AS_GIVEN = Preprocessing(lowercase=False, binary=False, coarse=False)
 SOURCES = [RSTTree.read(case["source"]) for case in GOLDEN["trees"]]
 SETTINGS = {
@@ -187,7 +187,7 @@ rooted = st.tuples(labels, st.lists(labelled, min_size=1, max_size=3).map(tuple)
 
 
 @given(representations=st.lists(rooted, min_size=1, max_size=4), decay=st.sampled_from([0.4, 1.0]))
-@bounded(max_examples=80, deadline=None, database=None)
+@examples(20)
 # the production B -> x of a leaf and of an inner node
 @example(representations=[("A", (("B", ("x",)),)), ("A", (("B", (("x", ("x",)),)),))], decay=1.0)
 def test_terminals_named_like_inner_nodes(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
@@ -26,6 +26,7 @@ from discorank.metrics.sescore2.training.regression_network import convert
 from discorank.metrics.storage.checksums import with_checksum
 
 from ...support.bit_flips import refused_flips
+from ...support.examples import examples
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "sescore2"
 ENCODER = str(GOLDEN / "tiny_encoder")
@@ -48,11 +49,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@cache
+def in_double_precision() -> tuple[Any, Any]:
+    """The model, and its encoder in double precision."""
+    model = read_model(CHECKPOINT, ENCODER)
+    return model, model.encoder.double().train(False)
+
+
 def plain(h: str, r: str) -> float:
     """A pair by the equation, in double precision."""
-    model = read_model(CHECKPOINT, ENCODER)
+    model, encoder = in_double_precision()
     reader = tiny().scorer.reader
-    encoder = model.encoder.double().train(False)
 
     def vector(text: str) -> Any:
         from discorank.metrics.text.texts import Item
@@ -86,7 +93,7 @@ def test_golden_pairs() -> None:
     st.lists(st.sampled_from(TEXTS), min_size=1, max_size=4),
     st.lists(st.sampled_from(TEXTS), min_size=1, max_size=3),
 )
-@settings(deadline=None, max_examples=15, database=None)
+@examples(5)
 def test_pairs_are_the_definition(hypotheses: list[str], references: list[str]) -> None:
     matrix = tiny().pairwise(hypotheses, references)
     expected = [[plain(h, r) for r in references] for h in hypotheses]

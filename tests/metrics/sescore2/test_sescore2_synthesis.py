@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank.metrics.errors import InputError, MetricError, ModelLoadError
@@ -42,9 +42,11 @@ from discorank.metrics.sescore2.training.severity import (
 )
 from discorank.metrics.sescore2.training.synthesis import Search, margins, means, unit
 
+from ...support.examples import examples
+
 GOLDEN = Path(__file__).parents[2] / "golden" / "sescore2"
 MLM = str(GOLDEN / "tiny_mlm")
-BOUNDED = settings(deadline=None, max_examples=25, database=None)
+BOUNDED = examples(8)
 SENTENCES = st.lists(st.sampled_from("abcde"), max_size=14)
 SPLIT = word_splitter("unicode")
 
@@ -267,7 +269,7 @@ def plain_nearest(
 
 
 @given(st.integers(3, 14), st.integers(1, 20), st.integers(0, 99))
-@settings(deadline=None, max_examples=10, database=None)
+@examples(4)
 def test_neighbours_are_those_of_a_double_loop(n: int, k: int, seed: int) -> None:
     random = np.random.default_rng(seed)
     vectors = unit(np.abs(random.normal(size=(n, 5))).astype(np.float32) + 0.1)

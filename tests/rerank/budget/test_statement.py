@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import exp, log
 
 import numpy as np
@@ -10,13 +9,10 @@ import pytest
 
 from discorank.rerank.budget import statement
 from discorank.rerank.budget.statement import (
-    SCORES_OF_TEXTS,
     Constants,
     Evidence,
-    Line,
     Target,
     features_of,
-    fitted_constants,
     stated,
 )
 
@@ -41,26 +37,16 @@ EVIDENCE = Evidence(
 NUM_FEATURES = len(features_of(EVIDENCE))
 
 
-def line(of: int, size: float, **kinds: tuple[float, float]) -> Line:
-    """A line on one sign."""
-    coefficients = [0.0] * NUM_FEATURES
-    coefficients[of] = size
-    return Line(tuple(coefficients), kinds)
+def line(of: int, size: float) -> tuple[float, ...]:
+    """Coefficients of one feature."""
+    return tuple(size if i == of else 0.0 for i in range(NUM_FEATURES))
 
 
 @pytest.fixture
-def constants(monkeypatch: pytest.MonkeyPatch) -> Constants:
+def constants(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the posterior says, and half of its odds at a stop."""
-    ours = Constants(
-        line(1, 1.0, known=(0.5, 0.0)),
-        line(2, 1.0, known=(log(2), 0.0)),
-        line(1, 0.5, known=(0.0, 1.5)),
-        line(2, 1.0, known=(0.0, 0.0)),
-        1.0,
-        log(3),
-    )
+    ours = Constants(line(1, 1.0), line(2, 1.0), line(1, 0.5), line(2, 1.0), 1.0, log(3))
     monkeypatch.setattr(statement, "fitted_constants", lambda: {"pairs": ours})
-    return ours
 
 
 def odds(share: float) -> float:
@@ -69,57 +55,38 @@ def odds(share: float) -> float:
 
 @pytest.mark.usefixtures("constants")
 def test_a_statement_by_hand() -> None:
-    """Of a kind that is not known, the bounds are wider; of one that is, the figures are the bounds."""
-    of_new = stated(EVIDENCE, "new", stopped=False)
     raw = odds((0.9 * 1000 + 0.5) / 1001)
-    assert odds(of_new.confidence) == pytest.approx(raw)
-    assert odds(of_new.at_least) == pytest.approx(raw - 1)
-    assert (of_new.regret, of_new.at_most, of_new.spread) == pytest.approx((0.02, 0.06, 0.5))
-    of_known = stated(EVIDENCE, "known", stopped=False)
-    assert odds(of_known.confidence) == pytest.approx(raw + 0.5)
-    assert of_known.at_least == of_known.confidence
-    assert of_known.regret == of_known.at_most == pytest.approx(0.04)
-
-
-@pytest.mark.usefixtures("constants")
-def test_a_stop_is_judged_by_itself() -> None:
-    raw = odds((0.9 * 1000 + 0.5) / 1001)
-    assert odds(stated(EVIDENCE, "new", stopped=True).confidence) == pytest.approx(raw / 2)
-    # a slope of 1.5 for every three of the sign
-    assert odds(stated(EVIDENCE, "known", stopped=True).confidence) == pytest.approx(raw)
+    said = stated(EVIDENCE, of_scores=False, stopped=False)
+    assert odds(said.confidence) == pytest.approx(raw - 1)
+    assert (said.regret, said.spread) == pytest.approx((0.06, 0.5))
+    at_stop = stated(EVIDENCE, of_scores=False, stopped=True)
+    assert odds(at_stop.confidence) == pytest.approx(raw / 2 - 1)
 
 
 @pytest.mark.usefixtures("constants")
 def test_every_bound_of_a_target_is_met() -> None:
-    assert Target(0.89).met(EVIDENCE, "known")
-    assert not Target(0.89).met(EVIDENCE, "new")
-    assert Target(regret=0.041).met(EVIDENCE, "known")
-    assert not Target(regret=0.039).met(EVIDENCE, "known")
-    assert not Target(regret=0.041).met(EVIDENCE, "new")
-    assert not Target(0.89, 0.039).met(EVIDENCE, "known")
-    assert Target(0.89, 0.041).met(EVIDENCE, "known")
-    assert not replace(Target(), confidence=0.95).met(EVIDENCE, "known")
+    """The confidence at a stop is 0.525, and the regret 0.12 spreads."""
+    for target, is_met in (
+        (Target(0.52), True),
+        (Target(0.53), False),
+        (Target(regret=0.121), True),
+        (Target(regret=0.119), False),
+        (Target(0.52, 0.119), False),
+        (Target(0.52, 0.121), True),
+    ):
+        assert target.met(EVIDENCE, of_scores=False) is is_met
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"), [("", "pairs"), ("ter", "pairs"), (SCORES_OF_TEXTS, "scores")]
-)
+@pytest.mark.parametrize("of_scores", [False, True])
 @pytest.mark.parametrize("stopped", [False, True])
-def test_the_constants_say_more_where_more_is_known(kind: str, name: str, stopped: bool) -> None:
-    """A posterior that is surer says so, and the bounds are the figures of known kinds alone."""
-    ours = fitted_constants()[name]
-    before = stated(EVIDENCE._replace(confidence=0.5, regret=0.1), kind, stopped=stopped)
-    after = stated(EVIDENCE._replace(confidence=0.99, regret=0.001), kind, stopped=stopped)
+def test_the_constants_say_more_where_more_is_known(of_scores: bool, stopped: bool) -> None:
+    before = stated(EVIDENCE._replace(confidence=0.5, regret=0.1), of_scores, stopped=stopped)
+    after = stated(EVIDENCE._replace(confidence=0.99, regret=0.001), of_scores, stopped=stopped)
     assert 0 < before.confidence < after.confidence < 1
     assert after.regret < before.regret
-    assert (before.at_least == before.confidence) == (kind in ours.confidence.kinds)
-    assert before.at_least <= before.confidence
-    assert before.regret <= before.at_most
-    for of_kind in ours.lines(stopped):
-        assert len(of_kind.coefficients) == NUM_FEATURES
 
 
 def test_regrets_have_a_most() -> None:
     """Of evidence unlike any other a loss is not said to be more than a few spreads."""
     strange = EVIDENCE._replace(tails=1e12, noise=1e-8, candidates=4000, regret=np.inf, gap=0.0)
-    assert stated(strange, "", stopped=False).at_most <= exp(1) * strange.spread
+    assert stated(strange, of_scores=False, stopped=False).regret <= exp(1) * strange.spread

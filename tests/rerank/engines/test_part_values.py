@@ -13,11 +13,14 @@ from discorank.metrics.execution.meter import Meter
 from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray
 from discorank.metrics.text.texts import NO_CONTEXT
-from discorank.rerank.engines import part_values
-from discorank.rerank.engines.expectation import expected_utilities, expected_utility
+from discorank.rerank.engines import local as part_values
+from discorank.rerank.engines.expectation import (
+    combined_values,
+    expected_utilities,
+    expected_utility,
+)
 from discorank.rerank.engines.interface import Result, Task
-from discorank.rerank.engines.part_sums import combined_values
-from discorank.rerank.engines.part_values import reduced, reduced_lists
+from discorank.rerank.engines.local import reduced, reduced_lists
 
 VALUES = st.sampled_from([0.0, -0.0, 1.0, 99.9, 1e-300, 1e308, -1e308, np.nan, np.inf, -np.inf])
 

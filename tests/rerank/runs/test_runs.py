@@ -194,7 +194,7 @@ def test_other_saved_utilities_are_another_run(tmp_path: Path) -> None:
 
 
 def test_a_word_like_nan_in_a_long_text_costs_nothing(tmp_path: Path) -> None:
-    from discorank.rerank.runs.row_forms import as_line
+    from discorank.rerank.runs.resumable import as_line
 
     text = "x" * 3_000_000 + " NaN -Infinity " + '"' * 1000
     assert json.loads(as_line({"text": text, "value": float("nan"), "low": float("-inf")})) == {

@@ -20,7 +20,7 @@ from ...integrations.judges.injection import audited
 from ...integrations.judges.judge import JudgeMetric
 from ...metrics.base import Metric
 from ...metrics.errors import DiscorankError, InputError
-from ...metrics.execution.by_sentence import compared, is_by_units, lift
+from ...metrics.execution.evaluate import compared, is_by_units, lift
 from ...metrics.execution.meter import Meter
 from ...metrics.execution.store import Fresh, Store
 from ...metrics.mixture import Utility

@@ -36,8 +36,7 @@ from ...integrations.formats.written_lists import ListWriter, list_writer
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
 from ...rerank.prior import STRENGTH, Prior, check_strength, load_prior
-from ...rerank.runs.row_forms import error_row
-from ...rerank.runs.row_loop import stopped
+from ...rerank.runs.resumable import error_row, stopped
 from ..options import command, needed
 from ..options.inputs import InputOptions
 from ..options.output_formats import OutputFormatOptions, OutputOptions

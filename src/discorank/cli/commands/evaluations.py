@@ -33,7 +33,7 @@ from ...metrics.spec.checked_settings import settings
 from ...metrics.storage.line_source import LineSource
 from ...rerank.engines.local import LocalEngine
 from ...rerank.lists import CandidateList
-from ...rerank.runs.row_forms import as_line
+from ...rerank.runs.resumable import as_line
 from ...rerank.selection.answer_accuracy import answers_of, majority_at
 from ...rerank.selection.answer_accuracy import pass_at as chance_at
 from ...rerank.selection.contrastive import (

@@ -53,7 +53,7 @@ from ...rerank.lists import CandidateList
 from ...rerank.mbr import MBRDecoder
 from ...rerank.prior import Prior, load_prior
 from ...rerank.reranker import EXPECTED, Reranker, is_plain
-from ...rerank.runs.row_forms import as_line
+from ...rerank.runs.resumable import as_line
 from ...rerank.selection.comparison import SystemComparison
 from ...rerank.selection.saved_comparison import FILES, load
 from ...rerank.shrinkage import Shrinkage

@@ -13,9 +13,9 @@ from ...metrics.spec.checked_settings import Composed, changed, settings
 from ...metrics.storage.json_and_yaml import read_small_json, read_yaml
 from ...rerank.capabilities import EVERY_VALUE, FIRST_STAGE, MATRIX, PSEUDO_REFERENCES, Needs
 from ...rerank.choice import Choice
+from ...rerank.engines.expectation import Normalize
 from ...rerank.engines.interface import Engine
 from ...rerank.engines.local import LocalEngine
-from ...rerank.engines.part_sums import Normalize
 from ...rerank.order import Order
 from ...rerank.reranker import (
     EXPECTED,

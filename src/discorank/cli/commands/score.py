@@ -23,8 +23,8 @@ from ...integrations.formats.system_texts import OutputFiles, is_plain
 from ...metrics.base import Metric
 from ...metrics.errors import InputError, excerpt
 from ...metrics.execution import segment_scores
-from ...metrics.execution.by_sentence import compared
 from ...metrics.execution.cache import Cache
+from ...metrics.execution.evaluate import compared
 from ...metrics.execution.failures import failures_named
 from ...metrics.execution.meter import Meter
 from ...metrics.execution.store import Store
@@ -34,7 +34,7 @@ from ...metrics.spec.checked_settings import settings
 from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.text.texts import Text
 from ...rerank.lists import plain, read_candidate, with_digits
-from ...rerank.runs.row_forms import as_line
+from ...rerank.runs.resumable import as_line
 from ...rerank.runs.run_file import check_beside
 from ...tables import Table, decimals, metric_names, printed_rows, whole, words
 from ..options import Given, command, needed

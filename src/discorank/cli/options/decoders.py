@@ -26,9 +26,9 @@ from ...rerank.capabilities import (
     Needs,
 )
 from ...rerank.choice import Choice
+from ...rerank.engines.expectation import Normalize
 from ...rerank.engines.interface import Engine
 from ...rerank.engines.local import LocalEngine
-from ...rerank.engines.part_sums import Normalize
 from ...rerank.engines.ray.settings import RaySettings
 from ...rerank.estimator import Estimator
 from ...rerank.mbr import MBRDecoder

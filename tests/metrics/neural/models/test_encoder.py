@@ -307,7 +307,7 @@ def test_values_of_sequences_as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Non
     def values(bias: Any) -> list[Any]:
         packing = Packing(lengths, torch.device("cpu"), bias)
         states = packing(heads[0], heads[1], heads[2], 0.25)[: lengths.sum()]
-        return [states, packing.sums(x), packing.means(x), packing.maxima(x)]
+        return [states, packing.sums(x), packing.means(x), packing.reduced(x, "max")]
 
     wanted = [values(bias) for bias in (None, added)]
     monkeypatch.setattr(Packing, "on_cpu", False)

@@ -25,7 +25,7 @@ from ....metrics.representations import FloatArray
 from ....printable import printable
 from ....report.compared_texts import answer_lines
 from ....report.comparison_tables import agreement_table, comparison_tables, people_tables
-from ....rerank.runs.row_forms import as_line
+from ....rerank.runs.resumable import as_line
 from ....rerank.selection.comparison import SystemComparison, mean_agreements
 from ....rerank.selection.saved_comparison import check_folder, save
 from ....rerank.selection.statistics import clean
