@@ -15,7 +15,7 @@ SMALL = (
     *("--batch-size", "4", "--device", "cpu", "--quiet"),
 )
 EPOCHS = 4
-STAGES_BEFORE_FIT = ("texts", "embed", "search", "mine", "perturb", "label")
+STAGES_BEFORE_FIT = ("texts", "embed", "search", "perturb", "label")
 WHOLE = "a model stands there whole or not at all"
 ABOUT = "sescore2.json"  # is in every model
 

@@ -20,9 +20,10 @@ import numpy as np
 
 from benchmarks.support.measuring import peak_mebibytes, timed
 from discorank.metrics.representations import Block
-from discorank.metrics.rst.kernel_matrix import columns, kernel, kernels, nodes
+from discorank.metrics.rst.kernel_matrix import columns, kernels, nodes
 from discorank.metrics.rst.trees import REPRESENTATIONS, Preprocessing, Tree, represent
 from discorank.metrics.text.texts import RSTTree
+from tests.support.trees import kernel
 
 SAMPLED_PAIRS = 400
 RELATIONS = ("Elaboration", "Joint", "Cause", "Attribution")

@@ -1,4 +1,4 @@
-"""The all-subtree kernel of two trees (Collins and Duffy 2002), as defined and of all pairs of many trees at once.
+"""The all-subtree kernel of two trees (Collins and Duffy 2002), of all pairs of many trees at once.
 
 A fragment is a connected part of a tree with at least one expanded node, all children of a node or none;
     K(a, b) = sum_f decay^|f| c_f(a) c_f(b)             |f| expanded nodes, c_f(t) occurrences of f in t
@@ -6,8 +6,7 @@ A fragment is a connected part of a tree with at least one expanded node, all ch
     D(u, v) = 0 if their productions (label and labels of the children) differ, else decay * prod_k (1 + D(u_k, v_k))
 with D = 0 for terminals. Normalised: K(a, b) / sqrt(K(a, a) K(b, b)), 0 where a self-kernel is 0.
 
-`kernel` visits nodes production by production with a table of D: O(pairs of nodes of one production). `kernels`
-equals it:
+All pairs of many trees at once:
 
     K(a, b) = sum_{u, v} c_u(a) c_v(b) D(u, v)      over the distinct subtrees u of a and v of b
 with D once per pair of distinct subtrees of one production, from the children up:
@@ -25,11 +24,10 @@ Digests (64 bits of BLAKE2b) mean the same in every process and give an order th
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
-from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -71,23 +69,6 @@ def nodes(tree: Labelled) -> list[Node]:
         labels = [child if isinstance(child, str) else child[0] for child in children]
         expanded_nodes.append(Node((label, *labels), places))
     return expanded_nodes
-
-
-def kernel(a: list[Node], b: list[Node], decay: float = 1.0) -> float:
-    """K(a, b); exact integers where `decay` is the integer 1."""
-    nodes_of_production = defaultdict(list)
-    for j, node in enumerate(b):
-        nodes_of_production[node.production].append(j)
-    table: dict[tuple[int, int], float] = {}  # D of the nodes (i, j)
-    total: float = 0
-    for i, node in enumerate(a):
-        for j in nodes_of_production.get(node.production, ()):
-            similarity = decay
-            for pair in zip(node.children, b[j].children, strict=True):
-                similarity *= 1 + table.get(pair, 0)
-            table[i, j] = similarity
-            total += similarity
-    return total
 
 
 MAX_PAIRS = 1 << 24  # pairs of distinct subtrees held at once; larger calls are cut
@@ -252,31 +233,21 @@ COLUMNS = ("sub", "prod", "count", "height", "arity", "kids")
 TERMINAL = bytes(8)
 
 
-class Digests:
-    """Digests of productions, each computed once."""
-
-    def __init__(self) -> None:
-        self.known: dict[tuple[str, ...], bytes] = {}
-
-    def production(self, labels: tuple[str, ...]) -> bytes:
-        """The digest of a label and the labels of its children."""
-        known = self.known.get(labels)
-        if known is None:
-            text = "".join(f"{len(label)}:{label}" for label in labels)
-            known = digest(text.encode("utf-8", "surrogatepass"))
-            self.known[labels] = known
-        return known
-
-
 def digest(data: bytes) -> bytes:
     """8 bytes that stand for the data."""
     return blake2b(data, digest_size=8).digest()
 
 
+@lru_cache(1 << 16)
+def _production_digest(labels: tuple[str, ...]) -> bytes:
+    """The digest of a label and the labels of its children."""
+    text = "".join(f"{len(label)}:{label}" for label in labels)
+    return digest(text.encode("utf-8", "surrogatepass"))
+
+
 def columns(trees: Sequence[Labelled]) -> tuple[dict[str, Ragged], IntArray]:
     """The columns of some trees, and the number of expanded nodes of each, [rows]."""
-    digests = Digests()
-    rows = [_row(tree, digests) for tree in trees]
+    rows = [_row(tree) for tree in trees]
     sizes = np.array([sum(row["count"]) for row in rows], np.int64)
     return {name: _column(name, rows) for name in COLUMNS}, sizes
 
@@ -288,22 +259,21 @@ def _column(name: str, rows: Sequence[dict[str, list[int]]]) -> Ragged:
     return Ragged.of_lengths(np.array(values, dtype), np.array(lengths, np.int64))
 
 
-def _row(tree: Labelled, digests: Digests) -> dict[str, list[int]]:
+def _row(tree: Labelled) -> dict[str, list[int]]:
     """The entries of one tree, by column."""
     row: dict[str, list[int]] = {name: [] for name in COLUMNS}
-    next_entry = count()
     entry_of: dict[bytes, int] = {}  # by digest
     places: list[int] = []  # entry of every node
     subs: list[bytes] = []  # digest of every node
     for node in nodes(tree):
-        production = digests.production(node.production)
+        production = _production_digest(node.production)
         below = [TERMINAL if kid < 0 else subs[kid] for kid in node.children]
         sub = digest(production + b"".join(below))
         subs.append(sub)
         if sub in entry_of:
             row["count"][entry_of[sub]] += 1
         else:
-            entry_of[sub] = next(next_entry)
+            entry_of[sub] = len(entry_of)
             kids = [-1 if kid < 0 else places[kid] for kid in node.children]
             heights = [row["height"][kid] for kid in kids if kid >= 0]
             row["sub"].append(int.from_bytes(sub, "little"))

@@ -19,7 +19,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -30,8 +30,8 @@ from ..scorer import Info, Scorer
 from ..spec.checked_settings import Field, settings
 from ..storage.checksums import MARK, check_file, path_of
 from ..text.texts import Document, Item, RSTTree, Text
-from .formats.tree_files import read_trees
 from .kernel_matrix import COLUMNS, columns, kernels
+from .tree_files import read_trees
 from .trees import (
     REPRESENTATIONS,
     Lexical,
@@ -196,8 +196,7 @@ class TreeKernelScorer(Scorer):
             binary=metric.binarize is not None,
             coarse=metric.relations == "coarse",
         )
-        file = TreeFile(metric.trees) if metric.trees else None
-        self.source = TreeSource(file, metric.parser, metric.weights)
+        self.source = TreeSource(metric)
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """The subtrees of every representation, and their number.
@@ -294,52 +293,12 @@ def _subtrees(reps: Reps, i: int) -> dict[str, Ragged]:
 MODEL, VERSION, CPU = "tchewik/isanlp_rst_v3", "gumrrg", -1
 
 
-class Isanlp:
-    """A loaded parser of isanlp_rst: large models in place of the small one that ships here.
+@cache
+def isanlp() -> Any:
+    """The English parser of isanlp_rst (trained on GUM), on the CPU: a larger model than the one that ships here.
 
     It is not installed with discorank; on its first use it fetches its model (CC BY-NC 4.0) from the hub. The version
     that was fetched is not part of a metric's signature: keep it yourself, or parse once and bring a file of trees.
-    """
-
-    def __init__(self, parser: Any) -> None:
-        self.parser = parser
-
-    def document(self, text: str | Sequence[str]) -> Tree:
-        """The tree of a text.
-
-        Raises:
-            InputError: isanlp_rst did not return one tree over the text.
-        """
-        whole = text if isinstance(text, str) else " ".join(text)
-        answer = self.parser(whole)
-        units = answer.get("rst") if isinstance(answer, dict) else None
-        if not units:
-            problem = f"isanlp_rst gave {excerpt(answer)}"
-            raise InputError(problem, where=excerpt(whole), fix="Expected {'rst': [tree]}")
-        tree = check_tree(_tree_of_unit(units[0]))
-        check_words(tree, whole, "isanlp_rst")
-        return tree
-
-
-def _tree_of_unit(unit: Any) -> Tree:
-    """The tree of a DiscourseUnit of isanlp_rst, whose leaves have a text and no children.
-
-    Raises:
-        InputError: an unknown nuclearity or relation.
-    """
-    if unit.left is None or unit.right is None:
-        return tuple(words(unit.text))
-    if unit.nuclearity not in ("NS", "SN", "NN") or not isinstance(unit.relation, str):
-        problem = f"isanlp_rst gave nuclearity {excerpt(unit.nuclearity)}, relation {excerpt(unit.relation)}"
-        raise InputError(problem, where="parser isanlp", fix="Expected NS, SN or NN and a name")
-    return RSTTree(
-        unit.nuclearity, unit.relation, (_tree_of_unit(unit.left), _tree_of_unit(unit.right))
-    )
-
-
-@cache
-def isanlp() -> Isanlp:
-    """Its parser of English (trained on GUM), on the CPU.
 
     Raises:
         ModelLoadError: isanlp_rst is not installed, or cannot load its model.
@@ -347,66 +306,55 @@ def isanlp() -> Isanlp:
     try:
         from isanlp_rst.parser import Parser  # type: ignore[import-not-found]
 
-        return Isanlp(Parser(hf_model_name=MODEL, hf_model_version=VERSION, cuda_device=CPU))
+        return Parser(hf_model_name=MODEL, hf_model_version=VERSION, cuda_device=CPU)
     except Exception as error:  # another's package may raise anything
         problem = f"{type(error).__name__}: {error}"
         fix = 'Install isanlp_rst, or use parser="english"'
         raise ModelLoadError(problem, where="parser isanlp", fix=fix) from error
 
 
-class TreeFile:
-    """Trees found by the words they stand over.
-
-    Raises:
-        InputError: as `read_trees`, or two trees over the same words differ.
-    """
-
-    def __init__(self, spec: str) -> None:
-        self.path = path_of(spec)
-        self.trees: dict[str, Tree] = {}
-        for i, tree in enumerate(read_trees(self.path), 1):
-            key = letters_of(tree)
-            if self.trees.setdefault(key, tree) != tree:
-                problem = f"a second tree over {excerpt(key)}"
-                where = f"{self.path}, tree {i}"
-                raise InputError(problem, where=where, fix="Give one tree per text")
-
-    def tree(self, text: str) -> Tree | None:
-        """The tree of a text, or None."""
-        return self.trees.get(letters(text))
+def _parsed_by_isanlp(text: str | Sequence[str]) -> Tree:
+    """The tree of a text; raises InputError where isanlp_rst does not return one tree over it."""
+    whole = text if isinstance(text, str) else " ".join(text)
+    answer = isanlp()(whole)
+    units = answer.get("rst") if isinstance(answer, dict) else None
+    if not units:
+        problem = f"isanlp_rst gave {excerpt(answer)}"
+        raise InputError(problem, where=excerpt(whole), fix="Expected {'rst': [tree]}")
+    tree = check_tree(_tree_of_unit(units[0]), "tree of isanlp_rst")
+    check_words(tree, whole, "isanlp_rst")
+    return tree
 
 
-class Parses(Protocol):
-    """A discourse parser."""
-
-    def document(self, text: str | Sequence[str]) -> Tree:
-        """The tree of a text, or of given sentences."""
+def _tree_of_unit(unit: Any) -> Any:
+    """The tree of a DiscourseUnit of isanlp_rst, not yet checked; its leaves have a text and no children."""
+    if unit.left is None or unit.right is None:
+        return tuple(words(unit.text))
+    children = (_tree_of_unit(unit.left), _tree_of_unit(unit.right))
+    return RSTTree(str(unit.nuclearity), str(unit.relation), children)
 
 
 ParserName = Literal["english", "isanlp", "none"]
 
 
-def _parser(name: ParserName, weights: str | None) -> Parses | None:
-    """The parser of this name, imported and loaded on its first use; None for "none"."""
-    if name == "english":
-        from .parser.parser import loaded
-
-        return loaded(*weights.split(MARK)) if weights else loaded()
-    if name == "isanlp":
-        return isanlp()
-    return None
-
-
 class TreeSource:
-    """The tree of any text: the text's own, that of a file of trees, or a parser's."""
+    """The tree of any text: the text's own, that of a file of trees, or a parser's.
 
-    def __init__(
-        self,
-        file: TreeFile | None,
-        parser: ParserName,
-        weights: str | None = None,
-    ) -> None:
-        self.file, self.parser, self.weights = file, parser, weights
+    Raises:
+        InputError: as `read_trees`, or two trees of the file over the same words differ.
+    """
+
+    def __init__(self, metric: TreeKernel) -> None:
+        self.metric = metric
+        self.trees: dict[str, Tree] = {}  # of the file, by their letters
+        if metric.trees is None:
+            return
+        path = path_of(metric.trees)
+        for i, tree in enumerate(read_trees(path), 1):
+            key = letters_of(tree)
+            if self.trees.setdefault(key, tree) != tree:
+                problem = f"a second tree over {excerpt(key)}"
+                raise InputError(problem, where=f"{path}, tree {i}", fix="Give one tree per text")
 
     def tree(self, text: Text) -> Tree:
         """Its own tree, else that of the file, else the parser's; sentences are joined.
@@ -415,36 +363,35 @@ class TreeSource:
             InputError: there is none, or it is broken, or its words are not the text's.
             ModelLoadError: the parser is not there.
         """
-        own_tree = text.rst if isinstance(text, Document) else None
-        if own_tree is not None:
+        if isinstance(text, Document) and text.rst is not None:
             where = f"rst of {excerpt(str(text))}"
-            tree = check_tree(own_tree, where)
+            tree = check_tree(text.rst, where)
             check_words(tree, str(text), where)
             return tree
-        if self.file is not None:
-            return _in_file(self.file, text)
         if not str(text).strip():
             return ()
-        parser = _parser(self.parser, self.weights)
-        if parser is None:
-            fix = 'Give Document(rst=...) or a file trees=..., or parser="english" for English'
-            raise InputError(f"no tree for {excerpt(str(text))}", where="rst", fix=fix)
-        if isinstance(text, Document):
-            return parser.document(list(text.sentences))
-        return parser.document(str(text))
+        if self.metric.trees is not None:
+            return self._in_file(text, path_of(self.metric.trees))
+        parts = list(text.sentences) if isinstance(text, Document) else str(text)
+        if self.metric.parser == "isanlp":
+            return _parsed_by_isanlp(parts)
+        if self.metric.parser == "english":
+            from .parser.parser import loaded
 
+            weights = self.metric.weights
+            return (loaded(*weights.split(MARK)) if weights else loaded()).document(parts)
+        fix = 'Give Document(rst=...) or a file trees=..., or parser="english" for English'
+        raise InputError(f"no tree for {excerpt(str(text))}", where="rst", fix=fix)
 
-def _in_file(file: TreeFile, text: Text) -> Tree:
-    """The tree of the whole text, or those of its sentences joined."""
-    if not str(text).strip():
-        return ()
-    whole = file.tree(str(text))
-    if whole is not None:
-        return whole
-    sentences = text.sentences if isinstance(text, Document) else [str(text)]
-    trees = [file.tree(sentence) for sentence in sentences]
-    known = [tree for tree in trees if tree is not None]
-    if len(known) < len(trees):
-        problem = f"no tree for {excerpt(str(text))}"
-        raise InputError(problem, where=file.path, fix="Add a tree of its words")
-    return joined(known)
+    def _in_file(self, text: Text, path: str) -> Tree:
+        """The tree of the whole text, or those of its sentences joined."""
+        whole = self.trees.get(letters(str(text)))
+        if whole is not None:
+            return whole
+        sentences = text.sentences if isinstance(text, Document) else [str(text)]
+        trees = [self.trees.get(letters(sentence)) for sentence in sentences]
+        known = [tree for tree in trees if tree is not None]
+        if len(known) < len(trees):
+            problem = f"no tree for {excerpt(str(text))}"
+            raise InputError(problem, where=path, fix="Add a tree of its words")
+        return joined(known)

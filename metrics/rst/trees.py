@@ -173,18 +173,6 @@ def shown(tree: Tree) -> str:
     return f"({tree.nuc}-{tree.rel} {children})"
 
 
-def plain(tree: Tree) -> Any:
-    """The tree as JSON data, as `Document(rst=...)` takes it.
-
-    >>> plain(RSTTree("NS", "Cause", (("a",), ("b",))))
-    {'nuc': 'NS', 'rel': 'Cause', 'children': [['a'], ['b']]}
-    """
-    if isinstance(tree, tuple):
-        return list(tree)
-    children = [plain(child) for child in tree.children]
-    return {"nuc": tree.nuc, "rel": tree.rel, "children": children}
-
-
 _WORD = re.compile(
     r"https?://\S+|www\.\S+|[\w.+-]+@[\w-]+\.[\w.]+"  # addresses
     r"|(?:[A-Za-z]\.){2,}"  # U.S.
@@ -399,20 +387,3 @@ def _ngram(words: Sequence[str], leaf: str, preprocessing: Preprocessing) -> Lab
         return "NGRAM"
     forms = [word.lower() for word in words] if preprocessing.lowercase else words
     return ("NGRAM", tuple((f"'{form}", (leaf,)) for form in forms))
-
-
-def bracketed(node: Labelled) -> str:
-    """The representation in brackets, words bare and their brackets escaped.
-
-    >>> bracketed(("NGRAM", (("'(", ("*",)), ("'he", ("*",)))))
-    '(NGRAM (-LRB- *) (he *))'
-    """
-    if isinstance(node, str):
-        return _shown(node)
-    label, children = node
-    parts = [_shown(label), *map(bracketed, children)]
-    return f"({' '.join(parts)})"
-
-
-def _shown(label: str) -> str:
-    return label.removeprefix("'").replace("(", "-LRB-").replace(")", "-RRB-")

@@ -16,9 +16,8 @@ released code, operations at the border of the table are kept, text after a hyph
 the very end.
 
 A text gets up to `MAX_MISTAKES` mistakes. Each is, with probability `drops`, a random drop of one to six words that
-nothing else touches, else one of the edits that a retrieved neighbour suggests, each at most once. For ablation,
-`random_edits` replaces and adds random words at random places instead. All draws come from the generator of the
-caller.
+nothing else touches, else one of the edits that a retrieved neighbour suggests, each at most once. All draws come from
+the generator of the caller.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ from typing import Literal, NamedTuple
 import regex
 from numpy.random import Generator
 
-from ...errors import InputError, MetricError, excerpt
-from ...spec.user_code import function_named, is_function_name
+from ...errors import InputError, unknown
 from ...storage.bounded_files import read_small_text
 
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
@@ -49,27 +47,33 @@ _PUNCTUATION = regex.compile(rf"(?:{_EMOJI}|[\p{{P}}\p{{S}}])+")
 
 Words = tuple[str, ...]
 Split = Callable[[str], Words]
+SPLITTERS = ("unicode", "whitespace")
 
 
 def word_splitter(name: str) -> Split:
-    """How texts are split: unicode (the rule above), whitespace, or a function of the user's, ``module:function``.
-
-    A function takes a text and returns its words in order; each must stand in the text. What stands between two of
-    them is read as a space.
+    """A function from a text to its words: unicode (the rule above), or whitespace.
 
     Raises:
         InputError: there is no such splitter.
-        ModelLoadError: the function cannot be imported.
     """
-    if name == "unicode":
-        return lambda text: _marked(text, _WORD.findall(text))
-    if name == "whitespace":
-        return lambda text: tuple(f" {word}" for word in text.split())
-    if is_function_name(name):
-        own = function_named(name, "words")
-        return lambda text: _own(own, name, text)
-    fix = "Write unicode, whitespace or module:function as the splitter"
-    raise InputError(f"found {excerpt(name)}", where="words", fix=fix)
+    if name not in SPLITTERS:
+        raise unknown("splitter", name, SPLITTERS, where="words")
+    return _marked if name == "unicode" else _spaced
+
+
+def _spaced(text: str) -> Words:
+    return tuple(f" {word}" for word in text.split())
+
+
+def _marked(text: str) -> Words:
+    """The words of a text, those with a space before them marked by one."""
+    marked = []
+    at = 0
+    for match in _WORD.finditer(text):
+        spaced = match.start() > at if at else not _WITHOUT_SPACE.match(match.group())
+        marked.append(f" {match.group()}" if spaced else match.group())
+        at = match.end()
+    return tuple(marked)
 
 
 def joined(words: Iterable[str]) -> str:
@@ -99,34 +103,6 @@ def is_punctuation(word: str) -> bool:
     return _PUNCTUATION.fullmatch(word.strip()) is not None
 
 
-def _marked(text: str, words: Sequence[str]) -> Words:
-    """The words of a text, those with a space before them marked by one."""
-    marked = []
-    at = 0
-    for word in words:
-        start = text.find(word, at)
-        if start < 0 or not word:
-            problem = f"the word {word!r} does not stand in {excerpt(text)}"
-            raise MetricError(problem, where="words")
-        spaced = text[at:start] != "" if at else not _WITHOUT_SPACE.match(word)
-        marked.append(f" {word}" if spaced else word)
-        at = start + len(word)
-    return tuple(marked)
-
-
-def _own(
-    function: Callable[[str], Sequence[str]],
-    name: str,
-    text: str,
-) -> Words:
-    """The words that the user's function finds in a text."""
-    try:
-        words = [str(word).strip() for word in function(text)]
-    except Exception as error:  # the user's function may raise anything
-        raise MetricError(f"{type(error).__name__}: {error}", where=f"words {name!r}") from error
-    return _marked(text, words)
-
-
 _ENGLISH = """
     a about above after again against all also although am among an and any are around as at be because been before
     being below between both but by can could did do does doing down during each either few for from further had has
@@ -153,33 +129,28 @@ def stop_words(name: str, texts: Iterable[Words]) -> frozenset[str]:
     if name == "en":
         return ENGLISH
     kind, _, number = name.partition(":")
-    if kind == "frequent":
-        if not number.isdecimal():
-            fix = "Write frequent:100, with a number of words"
-            raise InputError(f"found {name!r}", where="stop_words", fix=fix)
+    if kind == "frequent" and number.isdecimal():
         texts_with: Counter[str] = Counter()
         for words in texts:
-            keys = {key(word) for word in words if not is_punctuation(word)}
-            texts_with.update(keys)
+            texts_with.update({key(word) for word in words if not is_punctuation(word)})
         return frozenset(word for word, _ in texts_with.most_common(int(number)))
     fix = "Write en, frequent:100, or a file with a word per line"
     try:
         lines = read_small_text(name, fix).splitlines()
     except InputError as error:
-        raise InputError(error.problem, where=f"stop_words {name!r}", fix=error.fix) from error
+        raise error.inside("stop_words") from error
     return frozenset(line.strip().lower() for line in lines if line.strip())
 
 
 def identity_of(name: str) -> str:
-    """Stands for the words that a setting names: frequent:N, whose words are those of the texts, or a digest of them.
+    """The identity of the words that a setting names: frequent:N, whose words depend on the texts, or their digest.
 
     Raises:
         InputError: as `stop_words`.
     """
-    words = stop_words(name, ())
     if name.startswith("frequent:"):
         return name
-    plain = "\n".join(sorted(words)).encode("utf-8", "surrogatepass")
+    plain = "\n".join(sorted(stop_words(name, ()))).encode("utf-8", "surrogatepass")
     return blake2b(plain, digest_size=16).hexdigest()
 
 
@@ -290,7 +261,6 @@ def _operations(anchor: Sequence[str], neighbour: Sequence[str]) -> list[int]:
 
 MAX_MISTAKES = 5  # of a text
 MAX_DROP_WORDS = 6
-Operations = Literal["all", "delete", "insert-replace"]
 
 
 def mined(edits: Sequence[Edit]) -> list[Edit]:
@@ -303,7 +273,6 @@ def sampled(
     words: int,
     random: Generator,
     drops: float = 1 / 3,
-    operations: Operations = "all",
 ) -> list[Edit]:
     """One to `MAX_MISTAKES` disjoint edits of a text, from left to right; none where nothing is possible.
 
@@ -312,15 +281,10 @@ def sampled(
         words: the number of words of the text.
         random: where draws come from.
         drops: the probability that a mistake is a random drop.
-        operations: which mistakes are made at all.
     """
-    if operations != "all":
-        deletes = operations == "delete"
-        proposals = [edit for edit in proposals if (edit.kind == "delete") == deletes]
     # how many mistakes, and how many of them are drops
     mistakes = int(random.integers(1, MAX_MISTAKES + 1))
-    share = {"all": drops, "delete": 1.0, "insert-replace": 0.0}[operations]
-    num_drops = int((random.random(mistakes) < share).sum())
+    num_drops = int((random.random(mistakes) < drops).sum())
     num_proposals = min(mistakes - num_drops, len(proposals))
     # proposals first: they cannot move, drops go where there is room
     order = random.permutation(len(proposals))
@@ -332,30 +296,6 @@ def sampled(
         if drop:
             chosen.append(drop)
     return sorted(chosen)
-
-
-def random_edits(
-    words: int,
-    vocabulary: Sequence[str],
-    random: Generator,
-) -> list[Edit]:
-    """As many disjoint insertions and replacements of single random words as a text may have mistakes.
-
-    Args:
-        words: the number of words of the text.
-        vocabulary: what is drawn from; words that stand in it often are drawn often.
-        random: where draws come from.
-    """
-    order = random.permutation(words)
-    places = sorted(order[:MAX_MISTAKES].tolist())
-    drawn = random.integers(len(vocabulary), size=len(places))
-    new = [vocabulary[i] for i in drawn]
-    inserts = random.random(len(places)) < 0.5
-    edits = []
-    for place, word, insert in zip(places, new, inserts, strict=True):
-        end = place if insert else place + 1
-        edits.append(Edit(place, end, (word,)))
-    return edits
 
 
 def _free(chosen: Sequence[Edit], words: int) -> list[bool]:

@@ -1,15 +1,14 @@
 """Stages of a longer job on disk: each a folder of numbered shards, so that a killed run resumes where it stopped.
 
-A shard is JSON lines or one array; it takes its name only when it is whole. ``stage.json`` holds the settings that the
-shards depend on, with the digest of the stage before, and the digest of every shard; a stage of other settings or with
-a damaged shard is refused, a finished one is kept as it is. One process at a time may write a stage. What is in the
-shards is left to the stages.
+A shard is JSON lines or one array; it counts once its digest is in ``stage.json``, beside the settings that the shards
+depend on and the digest of the stage before. A stage of other settings or with a damaged shard is refused, a finished
+one is kept as it is. One process at a time may write a stage.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
@@ -27,9 +26,10 @@ from ...storage.line_source import LineSource
 
 Row = Mapping[str, Any]
 OnProgress = Callable[[int], None]
-_AGAIN = "Remove its folder and run the stage again"
-# settings whose values, digests, tell a reader nothing
-OF_DIGESTS = {
+SHARD = 1024  # texts
+_AGAIN = "Remove its folder and those of later stages, and run them again"
+# settings whose values, digests, mean nothing to a reader
+_OF_DIGESTS = {
     "input": "the input texts differ",
     "before": "the stage before it was run with other settings",
 }
@@ -42,23 +42,24 @@ class Stage:
         folder: where it is.
         settings: what its content depends on.
         counts: what it counted, once it is finished.
-        digests: of its shards, by name.
+        digests: of its shards, in order.
     """
 
     def __init__(
         self,
         folder: Path,
         settings: Mapping[str, Any],
-        counts: Mapping[str, int] | None,
+        counts: Mapping[str, int] | None = None,
+        digests: Iterable[str] = (),
     ) -> None:
         self.folder = folder
         self.settings = settings
         self.counts = counts
-        self.digests: dict[str, str] = {}
+        self.digests = list(digests)
 
     @property
     def digest(self) -> str:
-        """The digest of the settings, which stands for the content."""
+        """The digest of the settings, which identifies the content."""
         canonical = json.dumps(self.settings, sort_keys=True).encode()
         return blake2b(canonical, digest_size=16).hexdigest()
 
@@ -67,27 +68,22 @@ class Stage:
         """Whether all of it is there."""
         return self.counts is not None
 
-    @property
-    def shards(self) -> list[Path]:
-        """The shards there are, without a gap, in order."""
-        shards: list[Path] = []
-        for path in sorted(self.folder.glob("[0-9]*.*")):
-            is_next = path.stem == f"{len(shards):05}"
-            if is_next and path.suffix in (".jsonl", ".npy"):
-                shards.append(path)
-        return shards
-
-    def write(self, rows: Iterable[Row] | Array) -> None:
+    def write(self, content: Iterable[Row] | Array) -> None:
         """Adds a shard, whole or not at all.
 
         Raises:
             ResourceError: the disk is full or gone.
         """
-        suffix = "npy" if isinstance(rows, np.ndarray) else "jsonl"
-        shard = self.folder / f"{len(self.shards):05}.{suffix}"
-        with complete_file(shard) as path:
-            _write_shard(path, rows)
-            self.digests[shard.name] = _digest_of(path)
+        is_array = isinstance(content, np.ndarray)
+        with complete_file(self._path(len(self.digests), is_array)) as path:
+            with open(path, "wb") as file:
+                if isinstance(content, np.ndarray):
+                    np.save(file, content)
+                else:
+                    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in content)
+                    file.writelines(line.encode() for line in lines)
+            digest = _digest_of(path)
+        self.digests.append(digest)
         self._save()
 
     def finish(self, counts: Mapping[str, int]) -> None:
@@ -95,65 +91,39 @@ class Stage:
         self.counts = dict(counts)
         self._save()
 
-    def rows(self, shards: Sequence[Path] | None = None) -> Iterator[dict[str, Any]]:
-        """The rows of JSON shards, all unless some are named.
+    def rows(self, shard: int | None = None) -> Iterator[dict[str, Any]]:
+        """The rows of a shard of JSON lines, or of all.
 
         Raises:
-            InputError: a shard is damaged.
+            InputError: a shard is missing or damaged.
         """
-        for path in self.shards if shards is None else shards:
-            check_regular(path, _AGAIN)
-            self._check(path)
+        for path in self._checked(shard, is_array=False):
             for number, line in LineSource(path):
                 yield parse_small_json(line, f"{path}:{number}", _AGAIN)
 
-    def array(self, shards: Sequence[Path] | None = None) -> Array:
-        """The rows of array shards, all unless some are named.
-
-        Raises:
-            InputError: a shard is damaged.
-        """
-        paths = self.shards if shards is None else shards
-        for path in paths:
-            check_regular(path, _AGAIN)
-            self._check(path)
+    def array(self, shard: int | None = None) -> Array:
+        """The rows of a shard that is an array, or of all; raises as `rows`."""
+        paths = self._checked(shard, is_array=True)
         return np.concatenate([np.load(path, allow_pickle=False) for path in paths])
 
-    def _check(self, shard: Path) -> None:
-        """Raises InputError if a shard is not as it was written."""
-        expected = self.digests.get(shard.name)
-        if expected is not None and _digest_of(shard) != expected:
-            raise InputError("is damaged", where=str(shard), fix=_AGAIN)
+    def _path(self, shard: int, is_array: bool) -> Path:
+        return self.folder / f"{shard:05}.{'npy' if is_array else 'jsonl'}"
 
-    def _drop_unlisted(self) -> None:
-        """Removes what a process that was killed wrote last, before it could be listed: it is made again."""
-        for shard in self.shards:
-            if shard.name not in self.digests:
-                shard.unlink()
+    def _checked(self, shard: int | None, is_array: bool) -> Iterator[Path]:
+        """The file of a shard, or those of all, as they were written."""
+        for number in range(len(self.digests)) if shard is None else (shard,):
+            path = self._path(number, is_array)
+            check_regular(path, _AGAIN)
+            if _digest_of(path) != self.digests[number]:
+                raise InputError("is damaged", where=str(path), fix=_AGAIN)
+            yield path
 
     def _save(self) -> None:
         """Writes ``stage.json``."""
-        about: dict[str, Any] = {
-            "complete": self.complete,
-            "settings": self.settings,
-            "counts": self.counts,
-            "digests": self.digests,
-        }
-        if self.complete:
-            about["shards"] = len(self.shards)
+        about = {"settings": self.settings, "counts": self.counts, "digests": self.digests}
         with complete_file(self.folder / "stage.json") as path:
             plain = json.dumps(with_checksum(about), indent=1, ensure_ascii=False)
             path.write_text(plain + "\n", encoding="utf-8")
-
-
-def _write_shard(path: Path, rows: Iterable[Row] | Array) -> None:
-    if isinstance(rows, np.ndarray):
-        with open(path, "wb") as file:
-            np.save(file, rows)
-        return
-    with open(path, "w", encoding="utf-8") as text:
-        for row in rows:
-            text.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def _digest_of(path: Path) -> str:
@@ -189,14 +159,44 @@ def opened(folder: Path, settings: Mapping[str, Any]) -> Iterator[Stage]:
         raise InputError(problem, where=str(folder), fix="Choose another folder") from error
     with locked(folder, folder / ".lock"):
         plain = json.loads(json.dumps(settings))
-        stage = _read(folder) or Stage(folder, plain, None)
+        stage = _read(folder) or Stage(folder, plain)
         problem = _difference(stage.settings, plain)
         if problem:
             fix = "Choose another folder, or remove this one and those of later stages"
             raise ResumeError(problem, where=str(folder), fix=fix)
-        stage._drop_unlisted()
-        stage._save()
         yield stage
+
+
+def made(
+    folder: Path,
+    before: Stage,
+    settings: Mapping[str, Any],
+    start: Callable[[], Callable[[int], Iterable[Row] | Array]],
+    count: Callable[[Stage], Mapping[str, int]],
+    on_progress: OnProgress,
+) -> Stage:
+    """A stage with a shard for every shard of the stage before it; what an earlier run has written is kept.
+
+    Args:
+        folder: of the stage.
+        before: the stage that it is made from.
+        settings: what its content depends on, beside that of `before`.
+        start: loads what is needed and returns a function from the number of a shard to its content.
+        count: the counts of the whole stage.
+        on_progress: called with the number of texts that are done.
+
+    Raises:
+        ResumeError: as `opened`.
+        InputError: as `opened` and `Stage.rows`.
+    """
+    with opened(folder, {"before": before.digest, **settings}) as stage:
+        if not stage.complete:
+            make = start()
+            for number in range(len(stage.digests), len(before.digests)):
+                stage.write(make(number))
+                on_progress(SHARD * (number + 1))
+            stage.finish(count(stage))
+        return stage
 
 
 def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
@@ -206,7 +206,7 @@ def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
         before = old.get(name)
         now = new.get(name)
         if before != now:
-            in_words = OF_DIGESTS.get(name) or f"{name} was {before!r}, now {now!r}"
+            in_words = _OF_DIGESTS.get(name) or f"{name} was {before!r}, now {now!r}"
             differences.append(in_words)
     return "; ".join(differences)
 
@@ -215,30 +215,15 @@ def _read(folder: Path) -> Stage | None:
     """The stage of a folder; None where none was begun.
 
     Raises:
-        ResumeError: what is there is damaged.
+        ResumeError: ``stage.json`` is damaged.
     """
     path = folder / "stage.json"
     if not path.exists():
         return None
     try:
-        about = read_small_json(path, "")
-        settings = dict(about["settings"])
-        counts = dict(about["counts"] or {})
-        stage = Stage(folder, settings, counts if about["complete"] else None)
-        if "digests" in about:
-            stage.digests = dict(about["digests"])
-        else:  # a stage of 0.1
-            stage.digests = {shard.name: _digest_of(shard) for shard in stage.shards}
-        written = int(about["shards"]) if stage.complete else None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ResumeError(f"cannot be read ({error})", where=str(path), fix=_AGAIN) from error
-    try:
+        about = read_small_json(path, _AGAIN)
         check(about, str(path), _AGAIN)
-    except InputError as error:
-        raise ResumeError(error.problem, where=error.where, fix=error.fix) from None
-    present = len(stage.shards)
-    if written is not None and written != present:
-        problem = f"{present} shards of {written} are there"
-        fix = "Remove its folder and those of later stages, and run them again"
-        raise ResumeError(problem, where=str(folder), fix=fix)
-    return stage
+        counts = None if about["counts"] is None else dict(about["counts"])
+        return Stage(folder, dict(about["settings"]), counts, about["digests"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ResumeError(f"cannot be read ({error})", where=str(path), fix=_AGAIN) from error

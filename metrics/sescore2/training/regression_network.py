@@ -37,7 +37,10 @@ UNIT = 10.0  # of the last layer's output while it is trained
 
 
 def make_network(encoder: Any, dropout: float) -> Any:
-    """Encoder and a fresh head as one torch module with the parts "encoder" and "estimator"."""
+    """Encoder and a fresh head as one torch module with the parts "encoder" and "estimator".
+
+    Every dropout of it has the given share, attention included.
+    """
     from torch import nn
 
     width = encoder.config.hidden_size
@@ -50,61 +53,17 @@ def make_network(encoder: Any, dropout: float) -> Any:
         nn.Dropout(dropout),
         nn.Linear(width, 1),
     )
+    for module in encoder.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = dropout
+        elif isinstance(getattr(module, "attention_dropout", None), float):
+            module.attention_dropout = dropout
     return nn.ModuleDict({"encoder": encoder, "estimator": estimator})
 
 
-def set_dropout(network: Any, share: float) -> None:
-    """Gives every dropout of the network this share; attention included."""
-    from torch import nn
-
-    for module in network.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = share
-        elif hasattr(module, "attention_dropout") and isinstance(module.attention_dropout, float):
-            module.attention_dropout = share
-
-
-def freeze(network: Any, layers: int) -> None:
-    """Keeps the embeddings and the first layers of the encoder as they are; nothing for 0.
-
-    Args:
-        network: the network.
-        layers: the number of layers; -1 for all of them.
-
-    Raises:
-        InputError: the encoder keeps its layers elsewhere than those of the BERT family.
-    """
-    encoder = network["encoder"]
-    if layers < 0:
-        encoder.requires_grad_(False)
-    elif layers:
-        all_layers = getattr(getattr(encoder, "encoder", None), "layer", None)
-        if all_layers is None or not hasattr(encoder, "embeddings"):
-            problem = f"layers of {encoder.config.model_type} are not known here"
-            raise InputError(problem, where="frozen_layers", fix="Give 0 or -1")
-        encoder.embeddings.requires_grad_(False)
-        for layer in all_layers[:layers]:
-            layer.requires_grad_(False)
-
-
-def pooled(
-    encoder: Any,
-    ids: Any,
-    mask: Any,
-    devices: Sequence[str] = (),
-) -> Any:
-    """Text vectors [n, d] of token ids [n, length] with their mask [n, length].
-
-    The rows are spread over several devices where these are given.
-    """
-    import torch
-
-    if len(devices) > 1:
-        numbers = [torch.device(device).index or 0 for device in devices]
-        out: Any = torch.nn.parallel.data_parallel(encoder, (ids, mask), numbers)
-    else:
-        out = encoder(input_ids=ids, attention_mask=mask)
-    states = out.last_hidden_state  # [n, length, d]
+def pooled(encoder: Any, ids: Any, mask: Any) -> Any:
+    """Text vectors [n, d] of token ids [n, length] with their mask [n, length]."""
+    states = encoder(input_ids=ids, attention_mask=mask).last_hidden_state  # [n, length, d]
     counted = mask[..., None].to(states.dtype)
     return (states * counted).sum(1) / counted.sum(1)
 
@@ -176,61 +135,32 @@ def vectors_of(
     return vectors
 
 
-def scores(
-    network: Any,
-    ids: Ragged,
-    pairs: IntArray,
-    padding: int,
-    device: Any,
-) -> FloatArray:
-    """Scores [n] of pairs [n, 2], rows of `ids` of the hypothesis and the reference; every text is encoded once."""
+def scores(network: Any, vectors: Any, pairs: IntArray) -> FloatArray:
+    """Scores [n] of pairs [n, 2] of hypothesis and reference, rows of text vectors [texts, d]."""
     import torch
 
-    needed, place = np.unique(pairs, return_inverse=True)
-    of_hypotheses, of_references = place.reshape(pairs.shape).T
-    vectors = vectors_of(network["encoder"], ids[needed], padding, device)
+    h, r = (vectors[torch.from_numpy(side).to(vectors.device)] for side in pairs.T)
     with torch.no_grad():
-        h = vectors[torch.from_numpy(of_hypotheses).to(device)]
-        r = vectors[torch.from_numpy(of_references).to(device)]
         values = head_scores(network["estimator"], h, r)
     return np.asarray(values.double().cpu().numpy())
 
 
 def save_model(
     folder: Path,
-    network: Any,
-    backbone: Path,
-    about: Mapping[str, Any],
-) -> None:
-    """Writes a network; what stands at `folder` gives way if it is a model of this kind.
-
-    Args:
-        folder: where.
-        network: see `regression_network.make_network`.
-        backbone: the folder of the encoder that training began with, for its tokenizer.
-        about: "max_tokens", "low" and "high", and what else is to be kept.
-    """
-    _write(folder, network["encoder"], head_state(network), backbone, about)
-
-
-def save_converted(
-    folder: Path,
-    model: SEScore2Model,
-    about: Mapping[str, Any],
-) -> None:
-    """Writes a model that was read from a released checkpoint as a folder that needs nothing else."""
-    about = {"max_tokens": model.max_tokens, **about}
-    _write(folder, model.encoder, model.head_state, model.folder, about)
-
-
-def _write(
-    folder: Path,
     encoder: Any,
     head: Mapping[str, Any],
     tokenizer: Path,
     about: Mapping[str, Any],
 ) -> None:
-    """Writes a model's folder, complete or not at all."""
+    """Writes a model's folder, complete or not at all; a model of this kind that is there gives way.
+
+    Args:
+        folder: where.
+        encoder: a transformers model.
+        head: the head's tensors, as `head_state` gives them.
+        tokenizer: the folder of the encoder's tokenizer.
+        about: "max_tokens", "low" and "high", and what else is to be kept.
+    """
     from safetensors.torch import save_file
 
     check_free(folder)
@@ -254,12 +184,12 @@ def check_free(folder: Path) -> None:
     """Checks that a model may be written there.
 
     Raises:
-        ModelLoadError: a file, or a folder of something else, stands there.
+        ModelLoadError: a file, or a folder of something else, is there.
     """
-    if folder.exists() and not folder.is_dir():
-        raise ModelLoadError("is no folder", where=str(folder), fix="Choose another folder")
-    if folder.exists() and any(folder.iterdir()) and not (folder / ABOUT).is_file():
-        problem = "is no folder of such a model, and not empty"
+    if not folder.exists() or (folder / ABOUT).is_file():
+        return
+    if not folder.is_dir() or any(folder.iterdir()):
+        problem = "is not a folder of such a model, and not empty"
         raise ModelLoadError(problem, where=str(folder), fix="Choose another folder")
 
 
@@ -275,6 +205,7 @@ def stage_of(folder: Path) -> str | None:
 
 Bounds = tuple[float, float] | tuple[None, None]
 TEXTS = 512  # that the bounds are means over
+DROPOUT = 0.1  # of the released training
 
 
 def bounds(
@@ -284,54 +215,33 @@ def bounds(
     padding: int,
     random: np.random.Generator,
     *,
-    texts: int = TEXTS,
     views: bool = True,
 ) -> Bounds:
     """low and high of a network, over a sample of rows of `ids`; None where strangers score as high.
 
     Args:
-        network: see `regression_network.make_network`.
+        network: see `make_network`.
         ids: token ids.
         rows: which of them may serve.
         padding: the id of padding.
         random: where draws come from.
-        texts: the size of the sample.
         views: whether the two sides of a text with itself are encoded with dropout.
     """
     import torch
 
     device = next(network.parameters()).device
-    chosen = random.permutation(rows)[:texts]
-    others = np.roll(chosen, 1)
+    texts = ids[random.permutation(rows)[:TEXTS]]
     torch.manual_seed(int(random.integers(1 << 31)))
-    network.train(False)
-    encoder = network["encoder"]
-    estimator = network["estimator"]
-    low = []
-    high = []
+    encoder, estimator = network.train(False)["encoder"], network["estimator"]
     with torch.no_grad():
-        for start in range(0, len(chosen), 32):
-            part = slice(start, start + 32)
-            text = batch_of(ids, chosen[part], padding, device)
-            stranger = batch_of(ids, others[part], padding, device)
-            # a text with itself: two views of it, by dropout
-            encoder.train(views)
-            first = pooled(encoder, *text)
-            second = pooled(encoder, *text)
-            high += head_scores(estimator, first, second).tolist()
-            # a text with another
-            encoder.train(False)
-            h = pooled(encoder, *text)
-            r = pooled(encoder, *stranger)
-            low += head_scores(estimator, h, r).tolist()
-    mean_low = float(np.mean(low))
-    mean_high = float(np.mean(high))
-    if mean_high > mean_low:
-        return mean_low, mean_high
-    return None, None
-
-
-DROPOUT = 0.1  # of the released training
+        # a text with itself: two views of it, by dropout
+        encoder.train(views)
+        first, second = (vectors_of(encoder, texts, padding, device) for _ in range(2))
+        high = float(head_scores(estimator, first, second).double().mean())
+        # a text with another
+        vectors = vectors_of(encoder.train(False), texts, padding, device)
+        low = float(head_scores(estimator, vectors, vectors.roll(1, 0)).double().mean())
+    return (low, high) if high > low else (None, None)
 
 
 def convert(
@@ -355,7 +265,8 @@ def convert(
     """
     model = read_model(path, encoder_path)
     low, high = bounds_of(model, texts, device) if texts else (None, None)
-    save_converted(folder, model, {"low": low, "high": high, "converted": path.name})
+    about = {"max_tokens": model.max_tokens, "low": low, "high": high, "converted": path.name}
+    save_model(folder, model.encoder, model.head_state, model.folder, about)
 
 
 def bounds_of(
@@ -366,10 +277,8 @@ def bounds_of(
     """The bounds of rescaling (see `metric`) on some texts."""
     network = make_network(model.encoder, DROPOUT)
     load_head(network, model.head_state)
-    set_dropout(network, DROPOUT)
     network.to(device_of(device))
     reader = reader_of(model.folder, model.encoder, model.max_tokens)
     ids = reader.read([Item(text) for text in texts])["ids"]
-    rows = np.arange(len(texts))
     padding = model.encoder.config.pad_token_id or 0
-    return bounds(network, ids, rows, padding, np.random.default_rng(0))
+    return bounds(network, ids, np.arange(len(texts)), padding, np.random.default_rng(0))

@@ -12,7 +12,7 @@ each with its own probability, beside every synthetic pair.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -38,13 +38,12 @@ from .regression_network import (
     batch_of,
     bounds,
     check_free,
-    freeze,
     head_scores,
+    head_state,
     make_network,
     pooled,
     save_model,
     scores,
-    set_dropout,
     stage_of,
     vectors_of,
 )
@@ -56,66 +55,50 @@ class Training:
 
     Args:
         backbone: the encoder to start from: minilm, a folder or a name on the hub.
-        pairs: how many synthetic pairs are used, drawn at random; all if not given.
-        epochs: passes over them.
+        epochs: passes over the synthetic pairs.
         batch_size: pairs in one step of the optimiser.
-        accumulation: parts that a batch is computed in, one after the other, where it does not fit the memory.
         learning_rate: of the encoder at the first step; it falls to 0 in a line.
         head_learning_rate: of the head, which starts from nothing.
         warmup: share of the steps over which rates rise first.
         weight_decay: of AdamW.
         dropout: of encoder and head.
-        frozen_layers: the embeddings and so many layers of the encoder stay as they are; -1 for all of it, so that each
-            text is encoded once, without dropout, and only the head is trained.
+        frozen: keep the encoder as it is, so that each text is encoded once, without dropout, and train only the head.
         identical: how often an anchor is paired with itself, beside each synthetic pair.
         strange: how often with another anchor.
         max_tokens: the longest text.
         validate_every: steps between validations; once an epoch if not given.
-        patience: so many validations in a row without gain end the training; never if not given. It needs validation.
         save_every_seconds: time between states to resume from.
-        devices: GPUs that share the work, such as cuda:0 cuda:1; --device alone if not given.
         seed: of all draws.
     """
 
     backbone: str = "minilm"
-    pairs: Annotated[int, Field(ge=1)] | None = None
     epochs: Annotated[int, Field(ge=1)] = 1
     batch_size: Annotated[int, Field(ge=1)] = 32
-    accumulation: Annotated[int, Field(ge=1)] = 1
     learning_rate: Annotated[float, Field(ge=0, le=1)] = 3e-5
     head_learning_rate: Annotated[float, Field(ge=0, le=1)] = 3e-4
     warmup: Annotated[float, Field(ge=0, lt=1)] = 0.0
     weight_decay: Annotated[float, Field(ge=0, le=1)] = 0.01
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
-    frozen_layers: Annotated[int, Field(ge=-1)] = 0
+    frozen: bool = False
     identical: Annotated[float, Field(ge=0, le=1)] = 1 / 16
     strange: Annotated[float, Field(ge=0, le=1)] = 1 / 16
     max_tokens: Annotated[int, Field(ge=8)] = 256
     validate_every: Annotated[int, Field(ge=1)] | None = None
-    patience: Annotated[int, Field(ge=1)] | None = None
     save_every_seconds: Annotated[float, Field(ge=0)] = 120.0
-    devices: tuple[str, ...] = ()
     seed: Annotated[int, Field(ge=0)] = 1
 
 
 def lasting(settings: Training) -> dict[str, Any]:
     """The settings that weights depend on."""
-    passing = {"save_every_seconds", "devices"}
-    return {name: value for name, value in asdict(settings).items() if name not in passing}
+    values = asdict(settings)
+    del values["save_every_seconds"]
+    return values
 
 
 SAME = 0.0
 STRANGE = -50.0
 MIN_HELD_OUT = 20  # references that can tell one model from another
 POOL = 64  # batches whose pairs are sorted by length together
-
-
-def sample(count: int, size: int | None, seed: int) -> frozenset[int] | None:
-    """Numbers of `size` of `count` rows, drawn at random, those of a smaller sample among them; None for all rows."""
-    if size is None or size >= count:
-        return None
-    order = np.random.default_rng([seed, 5]).permutation(count)
-    return frozenset(order[:size].tolist())
 
 
 class Examples(NamedTuple):
@@ -127,19 +110,15 @@ class Examples(NamedTuple):
     scores: FloatArray  # [n]
 
     @classmethod
-    def of(
-        cls, rows: Iterable[Mapping[str, Any]], chosen: Container[int] | None = None
-    ) -> Examples:
-        """The rows of `severity.label`, those with the chosen numbers alone where some are.
+    def of(cls, rows: Iterable[Mapping[str, Any]]) -> Examples:
+        """The rows of `severity.label`.
 
         Raises:
             InputError: there is none.
         """
         number: dict[str, int] = {}
         pairs: list[tuple[int, int, float]] = []
-        for place, row in enumerate(rows):
-            if chosen is not None and place not in chosen:
-                continue
+        for row in rows:
             hypothesis = number.setdefault(row["hypothesis"], len(number))
             reference = number.setdefault(row["reference"], len(number))
             pairs.append((hypothesis, reference, float(row["score"])))
@@ -237,7 +216,7 @@ class TrainingProgress(NamedTuple):
 
 
 class Run:
-    """One training; see `fitting.fit` for the arguments."""
+    """One training; see `fit` for the arguments."""
 
     def __init__(
         self,
@@ -254,19 +233,16 @@ class Run:
         self.stage = stage
         self.settings = settings
         self.on_progress = on_progress
-        self.device = device_of(settings.devices[0] if settings.devices else device)
+        self.device = device_of(device)
         self.folder = files.locate(settings.backbone)
         torch.manual_seed(settings.seed)
         self.network = make_network(pretrained(self.folder), settings.dropout)
-        set_dropout(self.network, settings.dropout)
-        freeze(self.network, settings.frozen_layers)
+        self.network["encoder"].requires_grad_(not settings.frozen)
         self.network.to(self.device)
         self.padding = self.network["encoder"].config.pad_token_id or 0
         self.reader = reader_of(self.folder, self.network["encoder"], settings.max_tokens)
 
-        num_pairs = (pairs.counts or {}).get("pairs", 0)
-        chosen = sample(num_pairs, settings.pairs, settings.seed)
-        examples = Examples.of(pairs.rows(), chosen)
+        examples = Examples.of(pairs.rows())
         self.ids = self._read(examples.texts)
         self.vectors: Any = None  # of all texts, where the encoder stays as it is
         self.examples, self.held_out = examples.split(HELD_OUT, MAX_HELD_OUT, settings.seed)
@@ -274,36 +250,47 @@ class Run:
         self.validate = validate
         if not validate and len(self.held_out.scores):
             self.validate = self._held_out_score
-        if settings.patience is not None and self.validate is None:
-            fix = f"Give rated texts, --validation, or more texts ({FEWEST_TO_HOLD_OUT} have pairs held out)"
-            raise InputError("there is nothing to validate on", where="patience", fix=fix)
 
         # the head begins with the mean score
         mean_score = float(self.examples.scores.mean())
         with torch.no_grad():
             self.network["estimator"][-1].bias.fill_(mean_score / UNIT)
-        self.optimizer = torch.optim.AdamW(self._groups(), weight_decay=settings.weight_decay)
+        rates = {
+            "encoder": settings.learning_rate,
+            "estimator": settings.head_learning_rate,
+        }
+        groups = []
+        for part, rate in rates.items():
+            trained = [p for p in self.network[part].parameters() if p.requires_grad]
+            if trained:
+                groups.append({"params": trained, "lr": rate, "first": rate})
+        self.optimizer = torch.optim.AdamW(groups, weight_decay=settings.weight_decay)
         self.step = 0
         self.best = -np.inf  # validation so far
-        self.worse = 0  # validations since without gain
         self.saved_at = monotonic()
 
     def train(self) -> dict[str, int]:
         """All steps from where an earlier run stopped; the best weights stay in the network."""
         settings = self.settings
-        epochs = [self._epoch(number)[1] for number in range(settings.epochs)]
-        steps = sum(map(len, epochs))
-        every = settings.validate_every or max(map(len, epochs))
+        sizes = [len(self._epoch(number)[1]) for number in range(settings.epochs)]
+        steps = sum(sizes)
+        every = settings.validate_every or max(sizes)
         self._resume()
-        if settings.frozen_layers < 0 and self.step < steps:
-            encoder = self.network["encoder"].train(False)
-            self.vectors = vectors_of(encoder, self.ids, self.padding, self.device)
-        first = 0  # step of the epoch
-        for number, batches in enumerate(epochs):
-            if not self._stopped and self.step < first + len(batches):
-                examples = self._epoch(number)[0]
-                self._train_on(examples, batches[self.step - first :], steps, every)
-            first += len(batches)
+        if settings.frozen and self.step < steps:
+            self.vectors = self._vectors(self.ids)
+        while self.step < steps:
+            ends = np.cumsum(sizes)
+            number = int(np.searchsorted(ends, self.step, "right"))
+            examples, batches = self._epoch(number)
+            for batch in batches[self.step - ends[number] :]:
+                loss = self._step(examples, batch, steps)
+                is_last = self.step == steps
+                validation = None
+                if self.validate is not None and (is_last or self.step % every == 0):
+                    validation = self._validated(self.validate)
+                if is_last or monotonic() - self.saved_at >= settings.save_every_seconds:
+                    self._save()
+                self.on_progress(TrainingProgress(self.step, steps, loss, validation))
         best = self.stage.folder / "best.pt"
         if best.exists():
             self.network.load_state_dict(self._load(best))
@@ -313,65 +300,29 @@ class Run:
             "held out": len(self.held_out.scores),
         }
 
-    def _train_on(
-        self,
-        examples: Examples,
-        batches: list[Any],
-        steps: int,
-        every: int,
-    ) -> None:
-        """The steps of the rest of an epoch, with validations and states to resume from."""
-        for batch in batches:
-            loss = self._step(examples, batch, steps)
-            is_last = self.step == steps
-            validation = None
-            if self.validate is not None and (is_last or self.step % every == 0):
-                validation = self._validated()
-            if is_last or monotonic() - self.saved_at >= self.settings.save_every_seconds:
-                self._save()
-            self.on_progress(TrainingProgress(self.step, steps, loss, validation))
-            if self._stopped:
-                break
-
     def write(self, out: Path) -> None:
         """The model, with the bounds that rescaling needs."""
         random = np.random.default_rng([self.settings.seed, 4])
         rows = np.unique(self.examples.references)
-        views = self.settings.frozen_layers >= 0
+        views = not self.settings.frozen
         low, high = bounds(self.network, self.ids, rows, self.padding, random, views=views)
-        training = lasting(self.settings)
-        for name, value in training.items():
-            training[name] = list(value) if isinstance(value, tuple) else value
         about = {
             "max_tokens": self.settings.max_tokens,
             "low": low,
             "high": high,
-            "training": training,
+            "training": lasting(self.settings),
             "stage": self.stage.digest,
         }
-        save_model(out, self.network, self.folder, about)
-
-    @property
-    def _stopped(self) -> bool:
-        return self.settings.patience is not None and self.worse >= self.settings.patience
+        save_model(out, self.network["encoder"], head_state(self.network), self.folder, about)
 
     def _read(self, texts: Sequence[str]) -> Ragged:
         items = [Item(text) for text in texts]
         ids: Ragged = self.reader.read(items)["ids"]
         return ids
 
-    def _groups(self) -> list[dict[str, Any]]:
-        """The parameters that are trained, with their learning rates."""
-        rates = {
-            "encoder": self.settings.learning_rate,
-            "estimator": self.settings.head_learning_rate,
-        }
-        groups = []
-        for part, rate in rates.items():
-            trained = [p for p in self.network[part].parameters() if p.requires_grad]
-            if trained:
-                groups.append({"params": trained, "lr": rate, "first": rate})
-        return groups
+    def _vectors(self, ids: Ragged) -> Any:
+        """Text vectors [n, d] without dropout."""
+        return vectors_of(self.network["encoder"].train(False), ids, self.padding, self.device)
 
     def _epoch(self, number: int) -> tuple[Examples, list[Any]]:
         """The pairs of an epoch, and their batches."""
@@ -380,7 +331,7 @@ class Run:
         batches = examples.batches(settings.batch_size, self.ids.lengths, settings.seed, number)
         return examples, batches
 
-    def _step(self, examples: Examples, batch: Any, steps: int) -> float:
+    def _step(self, examples: Examples, batch: IntArray, steps: int) -> float:
         """One step of the optimiser; the loss before it."""
         torch = self.torch
         # the rate rises to 1, then falls to 0 in a line
@@ -396,53 +347,41 @@ class Run:
         torch.manual_seed((self.settings.seed << 32) + self.step)
         self.network.train()
         self.optimizer.zero_grad()
-        total = 0.0
-        num_parts = min(len(batch), self.settings.accumulation)
-        for part in np.array_split(batch, num_parts):
-            with self._precision():
-                loss = self._loss(examples, part) / len(batch)
-            loss.backward()
-            total += loss.item()
-        if not np.isfinite(total):
-            raise self._diverged(f"the loss is {total}")
+        # bfloat16 on a GPU
+        on_gpu = self.device.type == "cuda"
+        with torch.autocast("cuda", torch.bfloat16) if on_gpu else nullcontext():
+            mean_loss = self._loss(examples, batch) / len(batch)
+        mean_loss.backward()
+        loss = float(mean_loss.item())
+        if not np.isfinite(loss):
+            raise self._diverged(f"the loss is {loss}")
         self.optimizer.step()
         self.step += 1
-        return total
+        return loss
 
-    def _loss(self, examples: Examples, part: Any) -> Any:
+    def _loss(self, examples: Examples, batch: IntArray) -> Any:
         """Summed squared error; both sides of a pair are encoded, so that identical texts are two views."""
-        hypotheses = examples.hypotheses[part]
-        references = examples.references[part]
-        rows = np.concatenate((hypotheses, references))
+        rows = np.concatenate((examples.hypotheses[batch], examples.references[batch]))
         if self.vectors is not None:
             vectors = self.vectors[self.torch.from_numpy(rows).to(self.device)]
         else:
             tokens, mask = batch_of(self.ids, rows, self.padding, self.device)
-            vectors = pooled(self.network["encoder"], tokens, mask, self.settings.devices)
+            vectors = pooled(self.network["encoder"], tokens, mask)
         h, r = vectors.chunk(2)
-        gold = self.torch.from_numpy(examples.scores[part]).float()
+        gold = self.torch.from_numpy(examples.scores[batch]).float()
         values = head_scores(self.network["estimator"], h, r).float()
         return ((values - gold.to(self.device)) ** 2).sum()
 
-    def _precision(self) -> Any:
-        """bfloat16 on a GPU."""
-        if self.device.type != "cuda":
-            return nullcontext()
-        return self.torch.autocast("cuda", self.torch.bfloat16)
-
-    def _validated(self) -> float:
+    def _validated(self, validate: Callable[[Predict], float]) -> float:
         """How good the model is now; keeps the weights of the best."""
         self._check_weights()
         self.network.train(False)
-        score = float(self.validate(self._predict))  # type: ignore[misc]
+        score = float(validate(self._predict))
         if not np.isfinite(score):
             raise self._diverged(f"validation gave {score}")
         if score > self.best:
             self.best = score
-            self.worse = 0
             self._write("best.pt", self.network.state_dict())
-        else:
-            self.worse += 1
         return score
 
     def _check_weights(self) -> None:
@@ -461,19 +400,16 @@ class Run:
         number = {text: i for i, text in enumerate(texts)}
         pairs = zip(hypotheses, references, strict=True)
         rows = np.array([[number[h], number[r]] for h, r in pairs])
-        return scores(self.network, self._read(texts), rows, self.padding, self.device)
+        return scores(self.network, self._vectors(self._read(texts)), rows)
 
     def _held_out_score(self, _: Predict) -> float:
         """The correlation of scores with those of the pairs held out."""
         rows = np.stack((self.held_out.hypotheses, self.held_out.references), 1)
-        if self.vectors is None:
-            values = scores(self.network, self.ids, rows, self.padding, self.device)
-        else:
-            with self.torch.no_grad():
-                h, r = (
-                    self.vectors[self.torch.from_numpy(side).to(self.device)] for side in rows.T
-                )
-                values = head_scores(self.network["estimator"], h, r).double().cpu().numpy()
+        vectors = self.vectors
+        if vectors is None:
+            needed, place = np.unique(rows, return_inverse=True)
+            vectors, rows = self._vectors(self.ids[needed]), place.reshape(rows.shape)
+        values = scores(self.network, vectors, rows)
         x = values - values.mean()
         y = self.held_out.scores - self.held_out.scores.mean()
         lengths = np.sqrt((x @ x) * (y @ y))
@@ -482,9 +418,8 @@ class Run:
     def _save(self) -> None:
         """Writes the state that `_resume` reads."""
         self._check_weights()
-        state = {"step": self.step, "best": self.best, "worse": self.worse}
         weights = {"network": self.network.state_dict(), "optimizer": self.optimizer.state_dict()}
-        self._write("state.pt", {**state, **weights})
+        self._write("state.pt", {"step": self.step, "best": self.best, **weights})
         self.saved_at = monotonic()
 
     def _write(self, name: str, values: Mapping[str, Any]) -> None:
@@ -493,7 +428,7 @@ class Run:
             self.torch.save(dict(values), file)
 
     def _resume(self) -> None:
-        """Takes up the state that an earlier run saved, if there is one."""
+        """Restores the state that an earlier run saved, if there is one."""
         path = self.stage.folder / "state.pt"
         if not path.exists():
             return
@@ -502,7 +437,6 @@ class Run:
         self.optimizer.load_state_dict(state["optimizer"])
         self.step = state["step"]
         self.best = state["best"]
-        self.worse = state["worse"]
 
     def _load(self, path: Path) -> Any:
         try:
@@ -526,7 +460,6 @@ def fit(
     validate: Callable[[Predict], float] | None = None,
     validation: str | None = None,
     on_progress: Callable[[TrainingProgress], None] = lambda progress: None,
-    before: str = "label",
     folder: str = "fit",
 ) -> Stage:
     """Trains on the pairs of a work folder and writes the model to `out`.
@@ -535,24 +468,22 @@ def fit(
         work: the work folder.
         out: the folder of the model.
         settings: the settings.
-        device: where it is trained, unless the settings name several devices.
+        device: where it is trained.
         validate: says how good a model is, higher is better; the correlation on pairs held out if not given.
         validation: the digest of the data of `validate`; a training is not resumed on other data.
         on_progress: called after every step.
-        before: the stage with the pairs.
         folder: the stage of the training.
 
     Raises:
         ResumeError: the pairs are not there, or a training with other settings is.
         InputError: the training diverged.
-        ModelLoadError: something else than a model of this kind stands at `out`.
+        ModelLoadError: something other than a model of this kind is at `out`.
     """
     check_free(out)
-    pairs = finished(work / before)
-    encoder = files.digest(files.locate(settings.backbone))
+    pairs = finished(work / "label")
     identity = {
         "before": pairs.digest,
-        "encoder": encoder,
+        "encoder": files.digest(files.locate(settings.backbone)),
         "validation": validation,
         **lasting(settings),
     }

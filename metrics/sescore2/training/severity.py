@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from math import log
 from pathlib import Path
@@ -41,7 +41,6 @@ from ...neural.models.files import model_files as files
 from ...neural.models.pretrained import pretrained, tokenizer_of
 from ...representations import IntArray, Ragged
 from ...spec.checked_settings import Field, settings
-from ...spec.user_code import NO_CODE, AllowedCode
 from .edits import (
     Edit,
     Words,
@@ -54,8 +53,8 @@ from .edits import (
     stop_words,
     word_splitter,
 )
-from .job_stages import OnProgress, Stage, finished, opened
-from .synthesis import SHARD, quiet
+from .job_stages import OnProgress, Row, Stage, finished, made
+from .synthesis import quiet
 
 HEADS = ("lm_head", "cls")  # of the BERT and RoBERTa families
 
@@ -103,8 +102,7 @@ class MaskedLM:
         self.tokenizer = tokenizer_of(folder)
         self.frame = Frame.of(self.tokenizer)
         self.mask = self.tokenizer.mask_token_id
-        heads = [getattr(whole, name) for name in HEADS if hasattr(whole, name)]
-        head = heads[0] if heads else None
+        head = next((getattr(whole, name) for name in HEADS if hasattr(whole, name)), None)
         if head is None or self.mask is None or not self.tokenizer.is_fast:
             problem = "no masked language model that can be read here"
             fix = "Use a model of the BERT or RoBERTa family"
@@ -133,11 +131,12 @@ class MaskedLM:
 
         parts, _ = in_batches(ids.lengths, self.encoder.batch_tokens, run)
         values = dict(pair for part in parts for pair in part)
-        words = []
+        by_text: list[list[list[float]]] = []
         for i, (text, masking) in enumerate(zip(texts, maskings, strict=True)):
-            num_words = masking.end - masking.start
-            words.append(_by_word(values[i], text.word, num_words))
-        return words
+            by_text.append([[] for _ in range(masking.start, masking.end)])
+            for value, word in zip(values[i], text.word.tolist(), strict=True):
+                by_text[i][word].append(value)
+        return by_text
 
     def _of_masks(self, states: Any, texts: Sequence[_MaskedText]) -> list[list[float]]:
         """Probabilities behind the masks of texts of one length, from their states [texts, length, d]."""
@@ -165,27 +164,21 @@ class MaskedLM:
     def _read(self, maskings: Sequence[Masking]) -> list[_MaskedText]:
         """The texts with their words masked, each source tokenized once."""
         source_of = [masking.source.strip() for masking in maskings]
-        sources = sorted(set(source_of) - {""})
-        source_ids = dict(zip(sources, self._ids(sources), strict=True))
+        sources = ["", *sorted(set(source_of) - {""})]
+        source_ids = dict(zip(sources, self._tokenized(sources).input_ids, strict=True))
         texts = ["".join(masking.words).lstrip() for masking in maskings]
-        tokens = self.tokenizer(
-            texts,
-            add_special_tokens=False,
-            return_offsets_mapping=True,
-            verbose=False,
-        )
+        tokens = self._tokenized(texts)
         rows = zip(maskings, source_of, tokens.input_ids, tokens.offset_mapping, strict=True)
         return [
-            self._masked(masking, source_ids.get(source, []), ids, offsets)
+            self._masked(masking, source_ids[source], ids, offsets)
             for masking, source, ids, offsets in rows
         ]
 
-    def _ids(self, texts: list[str]) -> list[list[int]]:
-        """The token ids of texts, without special tokens."""
-        if not texts:
-            return []
-        tokens = self.tokenizer(texts, add_special_tokens=False, verbose=False)
-        return [list(ids) for ids in tokens.input_ids]
+    def _tokenized(self, texts: list[str]) -> Any:
+        """Ids and offsets of texts, without special tokens."""
+        return self.tokenizer(
+            texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+        )
 
     def _masked(
         self,
@@ -195,14 +188,11 @@ class MaskedLM:
         offsets: list[tuple[int, int]],
     ) -> _MaskedText:
         """One text from its token ids, their offsets [tokens] of (begin, end), and the ids of its source."""
-        spans = _spans(masking)
-        word = np.array([_owner(begin, end, spans) for begin, end in offsets], np.int64)
-        all_ids = np.array(ids, np.int64)
+        word = _masked_word(masking, np.array(offsets, np.int64).reshape(-1, 2))
         # as many tokens as there is room for, the masks in their middle
         room = self.max_tokens - 2
-        masks = np.flatnonzero(word >= 0)
-        window = _around(masks, len(ids), room)
-        text = all_ids[window]
+        window = _around(np.flatnonzero(word >= 0), len(ids), room)
+        text = np.array(ids, np.int64)[window]
         word = word[window]
         # the source before them, as far as there is room left
         before = source[: max(0, room - len(text) - 1)]
@@ -220,22 +210,14 @@ class MaskedLM:
         )
 
 
-def _spans(masking: Masking) -> list[tuple[int, int]]:
-    """Where the masked words stand in the text, the space before them counted."""
-    words = masking.words
-    # a text begins without the space of its first word
-    lead = len(words[0]) - len(words[0].lstrip()) if words else 0
-    ends = np.cumsum([0, *map(len, words)])
-    bounds = (ends - lead).tolist()
-    return [(bounds[i], bounds[i + 1]) for i in range(masking.start, masking.end)]
-
-
-def _owner(begin: int, end: int, spans: Sequence[tuple[int, int]]) -> int:
-    """Which span a token belongs to, -1 for none."""
-    for i, (low, high) in enumerate(spans):
-        if begin < high and end > low:
-            return i
-    return -1
+def _masked_word(masking: Masking, offsets: IntArray) -> IntArray:
+    """The first of the masked words that each token overlaps, [tokens], -1 for none, from their offsets [tokens, 2]."""
+    # a text begins without the space of its first word; other words have theirs
+    lead = len(masking.words[0]) - len(masking.words[0].lstrip())
+    ends = np.cumsum([0, *map(len, masking.words)]) - lead
+    begins, ends = ends[masking.start : masking.end], ends[masking.start + 1 : masking.end + 1]
+    overlaps = (offsets[:, :1] < ends) & (offsets[:, 1:] > begins)  # [tokens, words]
+    return np.where(overlaps.any(axis=1), overlaps.argmax(axis=1), -1)
 
 
 def _around(masks: IntArray, length: int, room: int) -> slice:
@@ -246,18 +228,6 @@ def _around(masks: IntArray, length: int, room: int) -> slice:
     start = max(0, middle - room // 2)
     start = min(start, length - room)
     return slice(start, start + room)
-
-
-def _by_word(
-    values: Sequence[float],
-    owners: IntArray,
-    num_words: int,
-) -> list[list[float]]:
-    """The values of the sub-tokens of each word, from the word of each, [sub-tokens]."""
-    words: list[list[float]] = [[] for _ in range(num_words)]
-    for value, owner in zip(values, owners.tolist(), strict=True):
-        words[owner].append(value)
-    return words
 
 
 MAJOR = -5.0
@@ -370,10 +340,11 @@ class Judge:
         if self.settings.severity == "paper":
             tokens = [value for word in words for value in word]
             return sum(tokens) / max(1, len(tokens))
-        means = []
-        for word, tokens_of_word in zip(new, words, strict=True):
-            if tokens_of_word and is_significant(word, self.stops):
-                means.append(sum(tokens_of_word) / len(tokens_of_word))
+        means = [
+            sum(tokens) / len(tokens)
+            for word, tokens in zip(new, words, strict=True)
+            if tokens and is_significant(word, self.stops)
+        ]
         return min(means, default=0.0)
 
 
@@ -430,78 +401,63 @@ def _text(words: Words) -> str:
     return " ".join(map(bare, words))
 
 
-Row = Mapping[str, Any]
-
-
 def label(
     work: Path,
     settings: Severity,
     device: str | None = None,
     on_progress: OnProgress = quiet,
-    before: str = "perturb",
     folder: str = "label",
-    allowed: AllowedCode = NO_CODE,
 ) -> Stage:
     """Judges the mistakes of all synthetic texts, whose words are those of the stage before.
-
-    That stage may name a splitter of words from the modules that are `allowed`, and raises CodeRefusedError for others.
 
     Rows: "reference" and "hypothesis", "score" (their sum), "mistakes" (the score of each). A mistake that counts for
     none is not made; a text without any left is counted and left out.
     """
     texts = finished(work / "texts")
-    perturbed = finished(work / before)
+    perturbed = finished(work / "perturb")
     words = perturbed.settings["words"]
-    allowed.check_settings({"words": words})
+    split = word_splitter(words)
     identity = {
-        "before": perturbed.digest,
         "words": words,
         **asdict(settings),
         "stop_words": identity_of(settings.stop_words),
     }
     if settings.mlm:
         identity["mlm"] = files.digest(files.locate(settings.mlm))
-    with opened(work / folder, identity) as stage:
-        if stage.complete:
-            return stage
-        split = word_splitter(words)
+
+    def start() -> Callable[[int], Iterator[Row]]:
         known = [split(row["text"]) for row in texts.rows()]
         model = MaskedLM(settings.mlm, device) if settings.mlm else None
         judge = Judge(settings, stop_words(settings.stop_words, known), known, model)
-        for shard in perturbed.shards[len(stage.shards) :]:
-            rows = list(perturbed.rows([shard]))
-            stage.write(labelled(judge, rows))
-            on_progress(SHARD * len(stage.shards))
+        return lambda shard: labelled(judge, list(perturbed.rows(shard)))
+
+    def count(stage: Stage) -> dict[str, int]:
         num_labelled = sum(1 for _ in stage.rows())
         num_perturbed = sum(1 for _ in perturbed.rows())
-        counts = {"pairs": num_labelled, "without a mistake": num_perturbed - num_labelled}
-        stage.finish(counts)
-        return stage
+        return {"pairs": num_labelled, "without a mistake": num_perturbed - num_labelled}
+
+    return made(work / folder, perturbed, identity, start, count, on_progress)
 
 
-def labelled(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
+def labelled(judge: Judge, rows: Sequence[Row]) -> Iterator[Row]:
     """Judged pairs of the rows of `synthesis.perturb`."""
+    anchors = [tuple(row["words"]) for row in rows]
+    edits_of_rows = []
     # all mistakes of a shard are judged in one call
     mistakes: list[tuple[Words, Edit, str]] = []
-    for row in rows:
-        anchor = tuple(row["words"])
-        source = row.get("source", "")
+    for row, anchor in zip(rows, anchors, strict=True):
         edits = [Edit(start, end, tuple(words)) for start, end, words in row["edits"]]
-        mistakes += [(anchor, edit, source) for edit in edits]
-    judged = iter(zip(mistakes, judge.scores(mistakes), strict=True))
-    for row in rows:
-        anchor = tuple(row["words"])
-        edits = []
-        scores = []
-        for _ in row["edits"]:
-            (_, edit, _), score = next(judged)
-            if score is not None:
-                edits.append(edit)
-                scores.append(score)
-        if edits:
+        edits_of_rows.append(edits)
+        mistakes += [(anchor, edit, row.get("source", "")) for edit in edits]
+    scores = iter(judge.scores(mistakes))
+    for anchor, edits in zip(anchors, edits_of_rows, strict=True):
+        judged = [(edit, score) for edit in edits if (score := next(scores)) is not None]
+        if judged:
+            edited = applied(anchor, [edit for edit, _ in judged])
+            scores_of_row = [score for _, score in judged]
             yield {
                 "reference": joined(anchor),
-                "hypothesis": joined(applied(anchor, edits)),
-                "score": round(sum(scores), 6),
-                "mistakes": scores,
+                "hypothesis": joined(edited),
+                "score": round(sum(scores_of_row), 6),
+                "mistakes": scores_of_row,
             }

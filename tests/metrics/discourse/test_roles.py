@@ -18,7 +18,6 @@ from discorank.metrics.discourse.roles.training.role_training import (
     RoleTraining,
     figures,
     fit,
-    labels_of,
     read_labelled,
     train,
 )
@@ -287,32 +286,6 @@ def test_train_a_linear_classifier_and_decode(
     assert main(["decode", str(lists), "-u", "pdd", "--model", str(out), "--quiet"]) == 0
     # ln(3/2) from the first in one bin, 0 from the second in two
     assert json.loads(capsys.readouterr().out)["index"] == 2
-
-
-def test_train_by_fine_tuning(tmp_path: Path) -> None:
-    data, out = training_file(tmp_path / "data.jsonl"), tmp_path / "roles"
-    settings = RoleTraining(
-        encoder=TINY_BERT, fine_tune=True, epochs=20, learning_rate=1e-2, batch_sentences=8
-    )
-    said: list[str] = []
-    quality = train(settings, data, out, "cpu", said.append)
-    assert quality["accuracy"] == 100
-    assert said[-1].startswith("epoch 20 of 20")
-    classifier = load_classifier(out, "cpu", "float32")
-    assert classifier.names == SCHEMAS["news"]
-    _, test = read_labelled(data, settings.roles)
-    assert labels_of(classifier, test).tolist() == [
-        k for document in test for k in document.roles.tolist()
-    ]
-
-
-def test_fine_tuning_again_gives_the_same_bytes(tmp_path: Path) -> None:
-    data = training_file(tmp_path / "data.jsonl")
-    settings = RoleTraining(encoder=TINY_BERT, fine_tune=True, epochs=2, batch_sentences=8)
-    first, second = (train(settings, data, tmp_path / name, "cpu") for name in ("a", "b"))
-    assert first == second
-    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("a", "b")]
-    assert weights[0] == weights[1]
 
 
 def test_without_a_split_a_fifth_is_for_testing(tmp_path: Path) -> None:

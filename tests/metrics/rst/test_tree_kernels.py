@@ -15,21 +15,19 @@ from hypothesis import strategies as st
 from discorank import Document, InputError, load_metric
 from discorank.metrics.representations import Block, FloatArray, Reps
 from discorank.metrics.rst import kernel_matrix
-from discorank.metrics.rst.kernel_matrix import columns, kernel, kernels, nodes
+from discorank.metrics.rst.kernel_matrix import columns, kernels, nodes
 from discorank.metrics.rst.trees import (
     REPRESENTATIONS,
     Labelled,
     Lexical,
     Preprocessing,
     Tree,
-    bracketed,
-    plain,
     represent,
 )
 from discorank.metrics.text.texts import RSTTree
 
 from ...support.examples import examples
-from ...support.trees import GOLDEN, trees
+from ...support.trees import GOLDEN, bracketed, kernel, plain, trees
 
 BOUNDED = examples(10)
 AS_GIVEN = Preprocessing(lowercase=False, binary=False, coarse=False)

@@ -1,12 +1,9 @@
-"""Training of sentence classifiers for discourse roles: a frozen encoder with a linear layer, or the whole fine-tuned.
+"""Training of sentence classifiers for discourse roles: a linear layer over a frozen encoder.
 
     min_(W, b)  mean_s -ln softmax(W f_s + b)[role_s] + penalty |W|^2
 
-for the linear kind, f as in `classifier`; convex, by L-BFGS in double precision; the penalty is the one that labels
-most sentences right in cross-validation over documents. Either kind is judged on test documents as it was saved.
-
-Fine-tuning reads each sentence alone, as in the PDD paper; the result is a transformers model for sequence
-classification, weights as safetensors.
+f as in `classifier`; convex, by L-BFGS in double precision; the penalty is the one that labels most sentences right in
+cross-validation over documents. The classifier is judged on test documents as it was saved.
 
 A line of the JSONL is a document: ``sentences`` and ``roles``, one name or number each; ``id``; ``split``, "train",
 "dev" (trained on too) or "test". Without any test document every fifth, by a hash of the ids, is one.
@@ -22,15 +19,11 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ....errors import InputError, ModelLoadError, excerpt
+from ....errors import InputError, excerpt
 from ....execution.store import in_batches
 from ....logistic import folds
-from ....neural.models.context_tokens import Frame, Reader
-from ....neural.models.encoder import device_of
 from ....neural.models.files import model_files as files
-from ....neural.models.files.gguf_files import LOCAL
 from ....neural.models.files.model_files import with_files
-from ....neural.models.pretrained import quietly, sized, tokenizer_of
 from ....representations import FloatArray, IntArray, Ragged
 from ....spec.checked_settings import Field, settings
 from ....storage.atomic_files import complete_folder
@@ -57,24 +50,14 @@ class RoleTraining:
     Args:
         schema: the roles: news, lfqa, recipes, or the names of your own.
         encoder: the encoder: minilm (English), a folder or a name on the hub.
-        place: frozen: whether the place of a sentence in its document is told.
-        fine_tune: train the whole encoder, not a linear layer over its frozen vectors.
-        epochs: fine-tuning: rounds over the data.
-        learning_rate: fine-tuning: its highest value; it rises for a tenth of the steps, then falls to 0.
-        batch_sentences: fine-tuning: sentences in one step.
+        place: whether the place of a sentence in its document is a feature.
         max_tokens: the longest sentence read, in tokens; the encoder's own limit if not given.
-        seed: fine-tuning: of the new layer and the order of sentences.
     """
 
     schema: tuple[str, ...] = ("news",)
     encoder: str = "minilm"
     place: bool = True
-    fine_tune: bool = False
-    epochs: Annotated[int, Field(ge=1)] = 3
-    learning_rate: Annotated[float, Field(gt=0)] = 5e-5
-    batch_sentences: Annotated[int, Field(ge=1)] = 16
     max_tokens: Annotated[int, Field(ge=8)] | None = None
-    seed: int = 0
 
     @property
     def roles(self) -> Schema:
@@ -193,108 +176,6 @@ def _f1(gold: Any, labelled: Any) -> float:
     return 200 * both / int(gold.sum() + labelled.sum())
 
 
-WARMUP = 0.1  # share of the steps
-WEIGHT_DECAY = 0.01
-MAX_GRADIENT_NORM = 1.0
-
-
-def fine_tuned(
-    settings: RoleTraining,
-    names: Sequence[str],
-    documents: Sequence[Labelled],
-    out: Path,
-    device: str | None,
-    say: Callable[[str], None],
-) -> None:
-    """Trains an encoder with a new head by AdamW on the cross entropy of the roles, and saves it to `out`.
-
-    Raises:
-        ModelLoadError: the folder is no encoder that transformers gives a head for sequence classification.
-    """
-    import torch
-    from transformers import get_linear_schedule_with_warmup
-
-    torch.manual_seed(settings.seed)
-    folder = files.locate(settings.encoder)
-    model = _with_new_head(folder, names)
-    tokenizer = tokenizer_of(folder)
-    torch_device = device_of(device)
-
-    limit = min(settings.max_tokens or 1 << 30, int(tokenizer.model_max_length))
-    reader = Reader(tokenizer, Frame.of(tokenizer), limit, "oldest-context")
-    ids, _ = read_sentences(reader, documents)
-    roles = np.concatenate([document.roles for document in documents])
-
-    model.to(torch_device).train(True)
-    optimizer = torch.optim.AdamW(
-        model.parameters(),
-        lr=settings.learning_rate,
-        weight_decay=WEIGHT_DECAY,
-    )
-    steps = settings.epochs * -(-len(roles) // settings.batch_sentences)
-    linear: Any = get_linear_schedule_with_warmup
-    schedule = linear(optimizer, int(WARMUP * steps), steps)
-    random = np.random.default_rng(settings.seed)
-    for epoch in range(1, settings.epochs + 1):
-        order = random.permutation(len(roles))
-        total = 0.0
-        for start in range(0, len(order), settings.batch_sentences):
-            rows = order[start : start + settings.batch_sentences]
-            batch = _padded(ids[rows], model, torch_device)
-            labels = torch.from_numpy(roles[rows]).to(torch_device)
-            loss = model(**batch, labels=labels).loss
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_GRADIENT_NORM)
-            optimizer.step()
-            schedule.step()
-            optimizer.zero_grad()
-            total += float(loss.detach()) * len(rows)
-        mean_loss = total / len(order)
-        say(f"epoch {epoch} of {settings.epochs}: mean loss {mean_loss:.4f}")
-    with quietly():
-        model.to("cpu").save_pretrained(out)
-        tokenizer.save_pretrained(out)
-
-
-def _with_new_head(folder: Path, names: Sequence[str]) -> Any:
-    """The encoder of a folder with an untrained head for the named labels."""
-    from transformers import AutoModelForSequenceClassification
-
-    labels = dict(enumerate(names))
-    try:
-        sized(folder, "AutoModel")
-        with quietly():
-            return AutoModelForSequenceClassification.from_pretrained(
-                folder,
-                **LOCAL,
-                dtype="float32",
-                num_labels=len(names),
-                id2label=labels,
-                label2id={name: i for i, name in labels.items()},
-            )
-    except ModelLoadError:
-        raise
-    except Exception as error:  # configuration or weights: many kinds
-        first_line = str(error).strip().splitlines()[0]
-        problem = f"{type(error).__name__}: {first_line[:200]}"
-        fix = "Give an encoder such as minilm"
-        raise ModelLoadError(problem, where=str(folder), fix=fix) from error
-
-
-def _padded(ids: Ragged, model: Any, device: Any) -> dict[str, Any]:
-    """Sequences as one matrix [rows, longest] with the mask of what is text."""
-    import torch
-
-    longest = int(ids.lengths.max())
-    mask = np.arange(longest) < ids.lengths[:, None]
-    tokens = np.full(mask.shape, model.config.pad_token_id or 0)
-    tokens[mask] = ids.values
-    return {
-        "input_ids": torch.from_numpy(tokens).to(device),
-        "attention_mask": torch.from_numpy(mask.astype(np.int64)).to(device),
-    }
-
-
 PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2)
 STEPS, HISTORY = 200, 10
 Say = Callable[[str], None]
@@ -318,14 +199,13 @@ def train(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError("is there already", where=str(out), fix="Name a new folder")
     if not out.parent.is_dir():
-        raise InputError("is no folder", where=str(out.parent), fix="Make it first")
+        raise InputError("is not a folder", where=str(out.parent), fix="Make it first")
     documents, test = read_labelled(data, schema)
     say(
         f"{len(documents)} documents to train on, {len(test)} to test on, {len(schema.names)} roles"
     )
-    train_kind = fine_tuned if settings.fine_tune else train_linear
     with complete_folder(out) as draft:
-        train_kind(settings, schema.names, documents, draft, device, say)
+        train_linear(settings, schema.names, documents, draft, device, say)
     classifier = load_classifier(out, device, "float32", settings.encoder, settings.max_tokens)
     role_counts = np.bincount(np.concatenate([document.roles for document in documents]))
     majority = int(role_counts.argmax())
@@ -362,7 +242,12 @@ def train_linear(
 
     folder = files.locate(settings.encoder)
     reading = SentenceFeatures(folder, device, "float32", settings.place, settings.max_tokens)
-    features, counts = _features(reading, documents, settings.place)
+    ids, counts = read_sentences(reading.reader, documents)
+    batch_tokens = reading.encoder.batch_tokens
+    parts, where = in_batches(ids.lengths, batch_tokens, lambda rows: reading.vectors(ids[rows]))
+    features = np.concatenate(parts)[where]
+    if settings.place:
+        features = np.concatenate((features, places(counts)), axis=1)
     roles = np.concatenate([document.roles for document in documents])
     document_names = [f"{i} {document.id}" for i, document in enumerate(documents)]
     fold = np.repeat(folds(document_names), counts)  # [sentences]
@@ -383,21 +268,6 @@ def train_linear(
     (out / CONFIG).unlink(missing_ok=True)
     plain = json.dumps(with_files(about, out), indent=1)
     (out / CONFIG).write_text(plain + "\n", encoding="utf-8")
-
-
-def _features(
-    reading: SentenceFeatures,
-    documents: Sequence[Labelled],
-    with_place: bool,
-) -> tuple[FloatArray, IntArray]:
-    """The features of all sentences, [sentences, width], and the number of sentences of each document."""
-    ids, counts = read_sentences(reading.reader, documents)
-    batch_tokens = reading.encoder.batch_tokens
-    parts, where = in_batches(ids.lengths, batch_tokens, lambda rows: reading.vectors(ids[rows]))
-    features = np.concatenate(parts)[where]
-    if with_place:
-        features = np.concatenate((features, places(counts)), axis=1)
-    return features, counts
 
 
 def choose_penalty(

@@ -11,18 +11,18 @@ with nuclearity, of spans with relation. Counts are kept by document, so that in
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from itertools import accumulate, count
 from typing import Any
 
 import numpy as np
 
 from ....representations import FloatArray
-from ..parser import MAX_UNITS, Cut, Cuts, Parser
+from ...trees import Tree, edus
+from ..parser import Cuts, Parser
 from ..parser_features import Units
-from .treebank import Sentence
+from .treebank import Sentence, binary_span
 
 # by document: for every measure the numbers of right, guessed and gold ones, [measures, 3]
 Counts = dict[str, FloatArray]
@@ -55,29 +55,34 @@ def interval(counts: Counts) -> list[dict[str, float]]:
 
 def boundaries(sentences: Iterable[Sentence], guess: Callable[[Sentence], Sequence[int]]) -> Counts:
     """Boundaries inside sentences; sentence starts do not count."""
-    counts: Counts = defaultdict(lambda: np.zeros((1, 3)))
+    return _counts(
+        sentences,
+        lambda sentence: [set(sentence.starts[1:-1])],
+        lambda sentence: [set(guess(sentence)) - {0}],
+    )
+
+
+def _counts(
+    sentences: Iterable[Sentence],
+    gold: Callable[[Sentence], list[AbstractSet[Any]]],
+    guess: Callable[[Sentence], list[AbstractSet[Any]]],
+) -> Counts:
+    """The numbers of right, guessed and gold items of every document, from the items of a sentence by measure."""
+    counts: Counts = {}
     for sentence in sentences:
-        gold = set(sentence.starts[1:-1])
-        guessed = set(guess(sentence)) - {0}
-        counts[sentence.document] += [_agreement(gold, guessed)]
+        pairs = zip(gold(sentence), guess(sentence), strict=True)
+        rows = np.array([[len(a & b), len(b), len(a)] for a, b in pairs], float)
+        counts[sentence.document] = counts.get(sentence.document, np.zeros_like(rows)) + rows
     return counts
-
-
-def _agreement(gold: AbstractSet[Any], guessed: AbstractSet[Any]) -> list[int]:
-    """The numbers of right, guessed and gold ones."""
-    return [len(gold & guessed), len(guessed), len(gold)]
 
 
 def parseval(sentences: Iterable[Sentence], guess: Callable[[Sentence], Cuts]) -> Counts:
     """RST-Parseval of the sentences that have a gold tree, gold EDUs given."""
-    counts: Counts = defaultdict(lambda: np.zeros((len(MEASURES), 3)))
-    for sentence in sentences:
-        if sentence.whole:
-            gold = _by_measure(_constituents(sentence.cuts))
-            guessed = _by_measure(_constituents(guess(sentence)))
-            pairs = zip(gold, guessed, strict=True)
-            counts[sentence.document] += [_agreement(*pair) for pair in pairs]
-    return counts
+    return _counts(
+        (sentence for sentence in sentences if sentence.whole),
+        lambda sentence: _by_measure(_constituents(sentence.cuts)),
+        lambda sentence: _by_measure(_constituents(guess(sentence))),
+    )
 
 
 def _constituents(cuts: Cuts) -> set[Constituent]:
@@ -102,15 +107,11 @@ def _by_measure(constituents: set[Constituent]) -> list[AbstractSet[Any]]:
 
 def end_to_end(sentences: Iterable[Sentence], parse: Callable[[Sentence], Parsed]) -> Counts:
     """Original Parseval of the sentences that are a constituent of their document's tree, of their words alone."""
-    counts: Counts = defaultdict(lambda: np.zeros((len(MEASURES), 3)))
-    for sentence in sentences:
-        num_units = len(sentence.starts) - 1
-        if sentence.whole or num_units == 1:
-            gold = _by_measure(_inner_nodes(sentence.starts, sentence.cuts))
-            guessed = _by_measure(_inner_nodes(*parse(sentence)))
-            pairs = zip(gold, guessed, strict=True)
-            counts[sentence.document] += [_agreement(*pair) for pair in pairs]
-    return counts
+    return _counts(
+        (sentence for sentence in sentences if sentence.whole or len(sentence.starts) == 2),
+        lambda sentence: _by_measure(_inner_nodes(sentence.starts, sentence.cuts)),
+        lambda sentence: _by_measure(_inner_nodes(*parse(sentence))),
+    )
 
 
 def _inner_nodes(starts: Sequence[int], cuts: Cuts) -> set[Constituent]:
@@ -120,77 +121,38 @@ def _inner_nodes(starts: Sequence[int], cuts: Cuts) -> set[Constituent]:
 
 
 def parse_by(parser: Parser, sentence: Sentence) -> Parsed:
-    """The parser's tree of the words of a sentence; EDUs that are too many for it are joined under Joint nodes."""
-    tags, starts = parser.segment(sentence.words)
-    lowered = [word.lower() for word in sentence.words]
-    bounds = [*starts, len(sentence.words)]
+    """The parser's tree of the words of a sentence."""
+    tree = parser.words(sentence.words)
+    starts = [0, *accumulate(map(len, edus(tree)))]
+    leaves = count()
+
+    def numbered(node: Tree) -> Any:
+        if isinstance(node, tuple):
+            return next(leaves)
+        return [node.nuc, node.rel, *map(numbered, node.children)]
+
     cuts: Cuts = {}
-    for first in range(0, len(starts), MAX_UNITS):
-        own = bounds[first : first + MAX_UNITS + 1]
-        inside = slice(own[0], own[-1])
-        units = Units(lowered[inside], tags[inside], [start - own[0] for start in own])
-        for (i, j), cut in parser.cuts(units).items():
-            cuts[first + i, first + j] = cut._replace(middle=first + cut.middle)
-    last = len(starts) - 1
-    for first in range(0, last - MAX_UNITS + 1, MAX_UNITS):
-        cuts[first, last] = Cut(first + MAX_UNITS - 1, "NN", "Joint")
-    return bounds, cuts
+    binary_span(numbered(tree), cuts)
+    return starts, cuts
 
 
-def right_branching(sentence: Sentence, nuc: str, rel: str) -> Cuts:
-    """The baseline tree: always the first EDU against the rest, one label throughout."""
-    last = len(sentence.starts) - 2
-    return {(i, last): Cut(i, nuc, rel) for i in range(last)}
+def report(parser: Parser, sentences: Sequence[Sentence]) -> dict[str, Any]:
+    """All figures of a parser."""
 
-
-def after_commas(sentence: Sentence) -> list[int]:
-    """The baseline segments: an EDU begins behind every comma."""
-    return [i + 1 for i, word in enumerate(sentence.words[:-1]) if word == ","]
-
-
-def report(
-    parser: Parser,
-    sentences: Sequence[Sentence],
-    common: tuple[str, str],
-) -> dict[str, Any]:
-    """All figures of a parser and of the baselines, `common` being the most frequent label of training."""
-
-    def parser_starts(sentence: Sentence) -> list[int]:
+    def starts(sentence: Sentence) -> list[int]:
         return parser.segment(sentence.words)[1]
 
-    def parser_cuts(sentence: Sentence) -> Cuts:
+    def cuts(sentence: Sentence) -> Cuts:
         tags, _ = parser.segment(sentence.words)
         lowered = [word.lower() for word in sentence.words]
         return parser.cuts(Units(lowered, tags, sentence.starts))
 
-    def baseline_cuts(sentence: Sentence) -> Cuts:
-        return right_branching(sentence, *common)
-
-    def parse(sentence: Sentence) -> Parsed:
-        return parse_by(parser, sentence)
-
-    def baseline_parse(sentence: Sentence) -> Parsed:
-        starts = [*parser_starts(sentence), len(sentence.words)]
-        units = replace(sentence, starts=starts)
-        return starts, baseline_cuts(units)
-
-    whole = interval(end_to_end(sentences, parse))
-    baseline_whole = interval(end_to_end(sentences, baseline_parse))
-    trees = interval(parseval(sentences, parser_cuts))
-    baseline_trees = interval(parseval(sentences, baseline_cuts))
-    segments = interval(boundaries(sentences, parser_starts))
-    baseline_segments = interval(boundaries(sentences, after_commas))
+    whole = interval(end_to_end(sentences, lambda sentence: parse_by(parser, sentence)))
+    trees = interval(parseval(sentences, cuts))
     return {
         "documents": len({sentence.document for sentence in sentences}),
         "sentences": len(sentences),
         "end to end": dict(zip(MEASURES, whole, strict=True)),
-        "end to end, right-branching over the same EDUs": dict(
-            zip(MEASURES, baseline_whole, strict=True)
-        ),
-        "segmentation": segments[0],
-        "segmentation, behind every comma": baseline_segments[0],
+        "segmentation": interval(boundaries(sentences, starts))[0],
         "parseval": dict(zip(MEASURES, trees, strict=True)),
-        "parseval, right-branching and the most frequent label": dict(
-            zip(MEASURES, baseline_trees, strict=True)
-        ),
     }

@@ -25,8 +25,8 @@ from ....integrations.formats.wmt.judgements import read_rankings
 from ....metrics.discourse.roles.training.role_training import RoleTraining
 from ....metrics.discourse.roles.training.role_training import train as train_classifier
 from ....metrics.errors import InputError
+from ....metrics.rst.parser.training.parser_training import ParserTraining
 from ....metrics.rst.parser.training.parser_training import train as train_parser
-from ....metrics.rst.parser.training.settings import ParserTraining
 from ....metrics.rst.parser.weights import save as save_parser
 from ....metrics.sescore2.training.job_stages import Stage, finished
 from ....metrics.sescore2.training.regression_network import check_free, convert
@@ -38,17 +38,9 @@ from ....metrics.sescore2.training.regression_training import (
     fit,
 )
 from ....metrics.sescore2.training.severity import Severity, label
-from ....metrics.sescore2.training.synthesis import (
-    Synthesis,
-    embed,
-    mine,
-    perturb,
-    search,
-    write_texts,
-)
+from ....metrics.sescore2.training.synthesis import Synthesis, embed, perturb, search, write_texts
 from ....metrics.spec.checked_settings import Rare, settings
 from ....metrics.spec.signature import call
-from ....metrics.spec.user_code import AllowedCode, is_function_name
 from ....metrics.storage.checksums import with_checksum
 from ....metrics.storage.line_source import LineSource
 from ....rerank.prior import STRENGTH, Prior
@@ -59,7 +51,7 @@ from ....rerank.training.prior_estimation import Raters, Root, estimate_prior
 from ....tables import aligned
 from ...options import command, needed
 from ...options.command_options import ModelOptions
-from ...options.decoders import CodeOptions, MetricOptions
+from ...options.decoders import MetricOptions
 from ...options.inputs import InputOptions
 from ...options.system_outputs import JudgementOptions, judged_documents
 from ...running import check_not_input, check_writable, complete_or_absent
@@ -67,7 +59,7 @@ from ...terminal.console import Progress, say
 
 # settings of models that are of no use in training
 NOT_TRAINED_WITH = ("dtype", "batch_tokens", "cache", "cache_bytes")
-STAGES = ("texts", "embed", "search", "mine", "perturb", "label", "fit")
+STAGES = ("texts", "embed", "search", "perturb", "label", "fit")
 TEXTS_FOR_BOUNDS = 2000  # of a converted checkpoint
 Tell = Callable[[int], None]
 Validate = Callable[[Predict], float]
@@ -244,7 +236,6 @@ def sescore2(
     synthesis: Synthesis,
     severity: Severity,
     training: Training,
-    code: CodeOptions,
     models: ModelOptions,
 ) -> None:
     """Trains."""
@@ -275,7 +266,7 @@ def sescore2(
             with Progress("texts", lambda: None) as progress:
                 done = write_texts(work, pairs, synthesis, progress)
         else:
-            done = _made(name, work, synthesis, severity, code, device)
+            done = _made(name, work, synthesis, severity, device)
         counts = [f"{n} {noun}" for noun, n in (done.counts or {}).items()]
         say(f"{name}: {', '.join(counts)}")
     if stage in ("", "fit"):
@@ -287,7 +278,6 @@ def _made(
     work: Path,
     synthesis: Synthesis,
     severity: Severity,
-    code: CodeOptions,
     device: str | None,
 ) -> Stage:
     """A stage between the texts and the model, made while progress is shown."""
@@ -297,15 +287,9 @@ def _made(
             return embed(work, synthesis, device, tell)
         if name == "search":
             return search(work, synthesis, device, tell)
-        if name == "mine":
-            return mine(work, synthesis, tell)
         if name == "perturb":
             return perturb(work, synthesis, tell)
-        # a stage may name the module of --words, which the user names, and those of --allow-code
-        words = synthesis.words
-        own = [words.partition(":")[0]] if is_function_name(words) else []
-        allowed = AllowedCode.of([*code.allow_code, *filter(None, own)])
-        return label(work, severity, device, tell, allowed=allowed)
+        return label(work, severity, device, tell)
 
 
 def _rated(options: TrainSEScore2Options) -> list[RatedText] | None:
