@@ -31,7 +31,7 @@ EXTRA_OF = {
     "pandas": "pandas",
     "aiohttp": "server",
     "uvicorn": "server",
-    "httptools": "server",
+    "starlette": "server",
     "prometheus_client": "server",
     "jsonschema": "server",
 }

@@ -7,8 +7,6 @@ GET /healthz, /metrics                        of this server
 
 Without a server upstream there are scores alone. A request that passes through gets the reply upstream as it is, bytes
 and status, and only from beneath its address.
-
-Behind it the server: its address, and its life from loading models to the last open request.
 """
 
 from __future__ import annotations
@@ -17,40 +15,27 @@ import asyncio
 import gc
 import hmac
 import re
-import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import parse_qs
 
-from ...metrics.errors import DiscorankError, InputError
-from ...metrics.mixture import Utility
-from ...metrics.optional_packages import require
-from ...rerank.decider import Decider
-from ...rerank.engines.interface import Engine
-from ...rerank.mbr import MBRDecoder
-from ..server.exchange import FEW_BYTES, Exchange
-from ..server.server_probe import ServerFacts, copies_problem, facts_of, logprobs_problem
-from ..server.settings import key_in
-from .api_errors import ApiError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import Message, Receive, Scope, Send
+
+from ...metrics.errors import DiscorankError
+from ..server.exchange import FEW_BYTES, Exchange, Hold, OpenReply, check_status, whole
+from .api_errors import ApiError, from_upstream
 from .candidate_draw import Upstream
 from .counters import CHOSEN, COPIES, Counters
-from .decisions import CALLS, BatchWindow, ChoosingThread, Decisions
-from .document_streams import DocumentStreams
-from .door import (
-    ClientGoneError,
-    HttpRequest,
-    LimitedReport,
-    Receive,
-    RequestRoom,
-    RequestShare,
-    Scope,
-    body_of,
-    max_connections,
-)
-from .panel import Panel
-from .passing import Send, check_allowed, checked_path, relayed, start_of
+from .decisions import Decisions
+from .door import RequestRoom, RequestShare, body_of
 from .questions import (
     CHOSEN_PATHS,
     Allowed,
@@ -60,14 +45,23 @@ from .questions import (
     read_passing,
     read_question,
 )
-from .replies import as_json, reply_events
+from .replies import as_json, event, reply_events
 from .score_endpoints import MODELS, ScoreEndpoints
-from .settings import DoorSettings, DrawingSettings, ScoreSettings
+from .score_forms import FORMS
+from .settings import DoorSettings, DrawingSettings
 
 _PASSED_HEADERS = ("content-type", "accept", "openai-beta", "anthropic-version", "anthropic-beta")
+# headers of a reply that pass through; what concerns the connection alone does not
+_REPLY_HEADERS = ("content-type", "retry-after", "x-request-id")
+_ABOUT_THE_KEY = (401, 403)  # statuses of replies that quote parts of the key that they were sent
+_SEGMENT = re.compile(r"[A-Za-z0-9_~@:+=,-][A-Za-z0-9._~@:+=,-]*")
+_QUERY = re.compile(r"[A-Za-z0-9._~@:+=,&%/-]*")
+_MAX_PATH = 1024
+_EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _HOST = re.compile(r"(\[[^]]*\]|[^:]*)(?::\d*)?")  # the name in a Host header, before its port
 T = TypeVar("T")
+METHODS = ("GET", "POST")
 _GONE_STATUS = 499  # the status that is counted where the client has gone
 
 
@@ -87,16 +81,34 @@ class Behind(NamedTuple):
     drawing: DrawingSettings
 
 
+@dataclass(frozen=True, slots=True)
+class InRoom:
+    """An endpoint whose requests get room before their bodies are read, and keep it until they are answered.
+
+    Args:
+        room: for requests.
+        answer: sends the answer to a request, given its share of the room.
+    """
+
+    room: RequestRoom
+    answer: Callable[[Request, RequestShare, Send], Awaitable[None]]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request; raises ApiError where there is no room."""
+        with self.room.request() as share:
+            await self.answer(Request(scope, receive), share, send)
+
+
 class App:
     """Answers requests.
 
     Args:
         behind: the servers upstream and what chooses among their candidates; None where there are none.
-        scores: what answers requests for scores.
+        scores: answers requests for scores.
         door: who may come in, and how many.
         access_key: the key that requests must bring, if there is one.
         counters: of the server.
-        report: takes what went wrong here, for people.
+        report: takes what went wrong here, for the operator.
     """
 
     def __init__(
@@ -116,9 +128,13 @@ class App:
         self._last_report = ""
         self._room = RequestRoom(door.max_open, door.max_waiting)
         self._parsing = ThreadPoolExecutor(1, "discorank-json")
-        counters.watch("open", "Requests being worked at", lambda: self._room.num_open)
+        counters.watch("open", "Requests in progress", lambda: self._room.num_open)
         counters.watch("waiting", "Requests waiting", lambda: self._room.num_waiting)
         counters.watch("open_bytes", "Memory of requests", lambda: self._room.num_bytes)
+        routes = [Route("/healthz", _health), Route("/metrics", self._shown_counters)]
+        for path in ("/v1/{path:path}", *filter(scores.takes, FORMS)):
+            routes.append(Route(path, InRoom(self._room, self._answered), methods=METHODS))
+        self._router = Router(routes, redirect_slashes=False)
 
     def close(self) -> None:
         """Ends its thread."""
@@ -126,76 +142,76 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request."""
-        if scope["type"] != "http":
-            return
-        request = HttpRequest(scope, receive)
+        scope["app"] = self  # the router raises for a path that is not there
         try:
-            self._check(request)
-            await self._answered(request, send)
+            self._check(Request(scope))
+            await self._router(scope, receive, send)
         except ApiError as error:
-            await self._refuse(error, send)
-        except ClientGoneError:
+            await self._refusal(error)(scope, receive, send)
+        except HTTPException as error:
+            code = {404: "not_found", 405: "bad_method"}.get(error.status_code)
+            refused = ApiError(error.status_code, error.detail, code=code)
+            await self._refusal(refused)(scope, receive, send)
+        except ClientDisconnect:
             self._counters.answers.labels("gone", str(_GONE_STATUS)).inc()
         except Exception as error:
             self._report(f"discorank: internal error: {type(error).__name__}")
-            await self._refuse(ApiError(500, "internal error"), send)
+            await self._refusal(ApiError(500, "internal error"))(scope, receive, send)
 
-    def _check(self, request: HttpRequest) -> None:
+    def _check(self, request: Request) -> None:
         """Raises ApiError for a request without the key, or sent as none is.
 
-        What the address of a request is may not be taken from its headers, which may say anything.
+        The address of a request may not be taken from its headers, which anybody writes.
         """
-        if self._access is not None and request.path != "/healthz":
-            named = f"Bearer {request.headers.get('x-api-key', '')}"  # as clients of messages do
-            brought = request.headers.get("authorization", named).encode("utf-8", "replace")
+        headers = request.headers
+        if self._access is not None and request.scope["path"] != "/healthz":
+            named = f"Bearer {headers.get('x-api-key', '')}"  # as clients of messages do
+            brought = headers.get("authorization", named).encode("utf-8", "replace")
             if not hmac.compare_digest(brought, self._access):
                 raise ApiError(401, "the key is missing or wrong", code="invalid_api_key")
-        if request.method not in ("GET", "POST"):
+        if request.method not in METHODS:
             raise ApiError(405, f"{request.method} is not known here", code="bad_method")
-        if "origin" in request.headers:
+        if "origin" in headers:
             # a page in a browser could not read the answer, but make it cost
             raise ApiError(403, "pages of browsers are not answered", code="origin")
-        host = _HOST.fullmatch(request.headers.get("host", "localhost"))
+        host = _HOST.fullmatch(headers.get("host", "localhost"))
         name = "" if host is None else host[1].strip("[]").lower()
         if self._hosts is not None and name not in self._hosts:
             # a page whose name was rebound to this machine could read the answer
             problem = "requests for this host are not answered; who runs the server allows it: --allow-host"
             raise ApiError(403, problem, code="host")
-        if request.headers.get("content-encoding", "identity") != "identity":
+        if headers.get("content-encoding", "identity") != "identity":
             raise ApiError(415, "a packed request is not read", code="bad_encoding")
 
-    async def _answered(self, request: HttpRequest, send: Send) -> None:
-        """Sends the answer to a request, whose body is read when there is room for it."""
-        path, method = request.path, request.method
-        if path in ("/healthz", "/metrics"):
-            await self._own_page(path, method, send)
-            return
-        if not (path.startswith("/v1/") or self._scores.takes(path)):
-            raise ApiError(404, "there is no such path", code="not_found")
-        with self._room.request() as share:
-            content = await body_of(request.pieces(), share, self._door.body_seconds)
-            answer = self._worked_at(request, path, content, share, send)
-            await _while_connected(answer, request.receive)
+    async def _shown_counters(self, request: Request) -> Response:
+        """The counters."""
+        return Response(self._counters.text(), media_type="text/plain; version=0.0.4")
 
-    async def _worked_at(
-        self, request: HttpRequest, path: str, content: bytes, share: RequestShare, send: Send
+    async def _answered(self, request: Request, share: RequestShare, send: Send) -> None:
+        """Sends the answer to a request, whose body is read first."""
+        content = await body_of(request.stream(), share, self._door.body_seconds)
+        answer = self._in_progress(request, content, share, send)
+        await _while_connected(answer, request.receive)
+
+    async def _in_progress(
+        self, request: Request, content: bytes, share: RequestShare, send: Send
     ) -> None:
-        """Sends what the model says, as soon as there is a place to be worked at.
+        """Sends the answer of the model or its scores, as soon as there is a place for it.
 
         The answer ends when the client has taken enough of it: until then its memory counts, but not its place.
         """
+        path = request.scope["path"]
         async with self._room.place():
             if self._behind is None or self._scores.takes(path):
                 behind = await self._scored(request, path, content, share, send)
             else:
                 behind = self._behind
             if behind is not None:
-                beneath = path.removeprefix("/v1/")
-                await self._of_model(behind, request, beneath, content, share, send)
+                await self._of_model(behind, request, content, share, send)
         await send({"type": "http.response.body"})
 
     async def _scored(
-        self, request: HttpRequest, path: str, content: bytes, share: RequestShare, send: Send
+        self, request: Request, path: str, content: bytes, share: RequestShare, send: Send
     ) -> Behind | None:
         """Sends scores, but for the end of the answer; or returns the server upstream that is to answer instead.
 
@@ -203,7 +219,7 @@ class App:
             ApiError: there are no scores, or something else is asked for.
         """
         if path == MODELS:
-            await self._send(send, 200, as_json(self._scores.models()), {}, has_end=False)
+            await send_answer(send, as_json(self._scores.models()), {})
             return None
         if not self._scores.takes(path):
             problem = "there is no server upstream: scores alone are answered"
@@ -213,10 +229,9 @@ class App:
         body = await self._run(len(content), partial(object_of, content, True))
         if self._behind is not None and not self._scores.is_ours(path, body):
             return self._behind
-        query = parse_qs(request.query)
-        named = query.get("model", [None])[0]
+        named = request.query_params.get("model")
         answer = await self._scores.answer(path, body, named, share, self._run)
-        await self._send(send, 200, answer, {}, has_end=False)
+        await send_answer(send, answer, {})
         self._counters.answers.labels("scored", "200").inc()
         return None
 
@@ -226,49 +241,27 @@ class App:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self._parsing, _uncollected, work)
 
-    async def _own_page(self, path: str, method: str, send: Send) -> None:
-        """Sends what this server says of itself."""
-        if method != "GET":
-            raise ApiError(405, f"{method} is not known here", code="bad_method")
-        if path == "/healthz":
-            await self._send(send, 200, b'{"status": "ok"}', {})
-        else:
-            kind = "text/plain; version=0.0.4; charset=utf-8"
-            await self._send(send, 200, self._counters.text(), {"content-type": kind})
-
     async def _of_model(
-        self,
-        behind: Behind,
-        request: HttpRequest,
-        path: str,
-        content: bytes,
-        share: RequestShare,
-        send: Send,
+        self, behind: Behind, request: Request, content: bytes, share: RequestShare, send: Send
     ) -> None:
         """Sends what the model says, chosen or passed through, but for the end of the answer."""
-        address = checked_path(path, request.query)
+        path = request.path_params["path"]
+        address = checked_path(path, request.scope["query_string"].decode("latin-1"))
         check_allowed(path, self._door.allow_path)
-        if path in CHOSEN_PATHS and request.method != "POST":
-            raise ApiError(405, f"{request.method} is not known here", code="bad_method")
-        question = await self._read(behind, request, path, content)
-        if isinstance(question, Question):
-            await self._chosen(behind.decisions, question, share, send)
-        else:
-            await self._passed(
-                behind.upstreams[0].exchange, request, address, question, share, send
-            )
-
-    async def _read(
-        self, behind: Behind, request: HttpRequest, path: str, content: bytes
-    ) -> Question | PassThrough:
-        """What a request asks for."""
         read: Callable[[], Question | PassThrough]
         if path in CHOSEN_PATHS:
+            if request.method != "POST":
+                raise ApiError(405, f"{request.method} is not known here", code="bad_method")
             read = partial(read_question, content, path, behind.allowed, behind.drawing)
         else:
             kind = request.headers.get("content-type", "")
             read = partial(read_passing, content, path, kind, behind.drawing, behind.allowed.model)
-        return await self._run(len(content), read)
+        question = await self._run(len(content), read)
+        if isinstance(question, Question):
+            await self._chosen(behind.decisions, question, share, send)
+        else:
+            exchange = behind.upstreams[0].exchange
+            await self._passed(exchange, request, address, question, share, send)
 
     async def _chosen(
         self, decisions: Decisions, question: Question, share: RequestShare, send: Send
@@ -285,7 +278,7 @@ class App:
             content = b"".join(reply_events(answer.body, question.chat, question.with_usage))
         else:
             content = as_json(answer.body)
-        await self._send(send, 200, content, headers, has_end=False)
+        await send_answer(send, content, headers)
         kind = "chosen" if answer.is_chosen else "passed-through"
         self._counters.answers.labels(kind, "200").inc()
         self._note_traffic(COPIES if answer.is_copy else CHOSEN if answer.is_chosen else "no-text")
@@ -299,7 +292,7 @@ class App:
     async def _passed(
         self,
         exchange: Exchange,
-        request: HttpRequest,
+        request: Request,
         path: str,
         passed: PassThrough,
         share: RequestShare,
@@ -315,21 +308,17 @@ class App:
             self._note_traffic(passed.reason)
         self._counters.answers.labels("passed-through", str(status)).inc()
 
-    async def _refuse(self, error: ApiError, send: Send) -> None:
-        """Sends an error, and tells people of one that they can mend, where it is not the same as the last."""
+    def _refusal(self, error: ApiError) -> Response:
+        """An error as an answer; the operator is told of one of this server, where it is not the same as the last."""
         if error.report and error.report != self._last_report:
             self._last_report = error.report
             self._report(f"discorank: {error.report}")
         self._counters.answers.labels("error", str(error.status)).inc()
-        await self._send(send, error.status, as_json(error.body), error.headers)
+        return Response(as_json(error.body), error.status, error.headers, "application/json")
 
-    async def _send(
-        self, send: Send, status: int, content: bytes, headers: dict[str, str], has_end: bool = True
-    ) -> None:
-        """Sends an answer in one piece, which is JSON unless its headers say otherwise."""
-        whole = {"content-type": "application/json", **headers, "content-length": str(len(content))}
-        await send(start_of(status, whole))
-        await send({"type": "http.response.body", "body": content, "more_body": not has_end})
+
+async def _health(request: Request) -> Response:
+    return Response(b'{"status": "ok"}', media_type="application/json")
 
 
 def _uncollected(work: Callable[[], T]) -> T:
@@ -345,247 +334,140 @@ async def _while_connected(answer: Coroutine[Any, Any, None], receive: Receive) 
     """Runs an answer to its end, or until the client goes: then all that is done for it is dropped.
 
     Raises:
-        ClientGoneError: the client has gone.
+        ClientDisconnect: the client has gone.
     """
-    working = asyncio.current_task()
-    watching = asyncio.ensure_future(_disconnected(receive))
-    has_gone = False
-
-    def drop(watching: asyncio.Task[None]) -> None:
-        nonlocal has_gone
-        if working is not None and not watching.cancelled():
-            has_gone = True
-            working.cancel()
-
-    watching.add_done_callback(drop)
+    answering, watching = asyncio.ensure_future(answer), asyncio.ensure_future(_gone(receive))
+    both = (answering, watching)
     try:
-        await answer
-    except asyncio.CancelledError:
-        if has_gone and working is not None and not working.uncancel():
-            raise ClientGoneError from None
-        raise
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():
+            raise ClientDisconnect
+        answering.result()
     finally:
-        watching.remove_done_callback(drop)
-        watching.cancel()
+        for task in both:
+            task.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _gone(receive: Receive) -> None:
     """Waits until the client has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-PACKAGES = ("uvicorn", "prometheus_client", "jsonschema", "aiohttp", "httptools")
-STOP_SECONDS = 5.0  # for the thread that chooses, when nothing waits any more
+def checked_path(path: str, query: str) -> str:
+    """A path beneath the address of the server, with its query.
 
-
-class ProxyServer:
-    """A server; `serve` serves until it is asked to stop.
-
-    Args:
-        panel: the upstreams; None without one.
-        deciders: what chooses, by name, of which the first does where a request names none.
-        engine: what values lists.
-        drawing: how candidates are drawn.
-        door: who may come in.
-        report: takes what went wrong here, for people.
-        utilities: the metrics that answer requests for scores, by name, of which the first does where one names none.
-        scoring: how.
+    >>> checked_path("embeddings", "")
+    'embeddings'
 
     Raises:
-        DiscorankError: a key, a metric or the address cannot be had; a package of the extra is missing.
+        ApiError: it is none: it could leave that address.
     """
+    segments = path.split("/")
+    is_plain = all(_SEGMENT.fullmatch(segment) for segment in segments)
+    if not is_plain or not _QUERY.fullmatch(query) or len(path) + len(query) > _MAX_PATH:
+        raise ApiError(404, "there is no such path", code="not_found")
+    return f"{path}?{query}" if query else path
 
-    def __init__(
-        self,
-        panel: Panel | None,
-        deciders: Mapping[str, Decider],
-        engine: Engine,
-        drawing: DrawingSettings,
-        door: DoorSettings,
-        report: Callable[[str], object],
-        utilities: Mapping[str, Utility] | None = None,
-        scoring: ScoreSettings | None = None,
-    ) -> None:
-        require("serve", *PACKAGES)
-        from .connections import Connections, HttpServer
 
-        models = [] if panel is None else panel.models
-        if panel is not None:
-            panel.check(deciders.values(), drawing.adaptive)
-        if drawing.adaptive:
-            deciders = {name: _with_matrix(name, one) for name, one in deciders.items()}
-        utilities, scoring = utilities or {}, scoring or ScoreSettings()
-        self._door, self._drawing = door, drawing
-        self._reads_logprobs = any(decider.reads_logprobs for decider in deciders.values())
-        used = [*deciders.values(), CALLS] if models else []
-        self._metrics = [metric for decider in used for metric in decider.metrics]
-        self._metrics += utilities.values()
-        self._report = LimitedReport(report)
-        self._upstreams = [
-            Upstream(Exchange(connection, len(models) == 1), spec.name, spec.model, self._report)
-            for spec, connection in models
-        ]
-        access_key = key_in(door.access_key_variable, "access_key_variable")
-        num_requests = door.max_open + door.max_waiting
-        num_upstream = sum(model.connection.connections for model in models)
-        most = max_connections(num_requests, num_upstream)
-        window = BatchWindow(scoring.window_seconds)
-        self._choosing = ChoosingThread(engine, num_requests, window)
-        counters = Counters()
-        choosing, seconds = self._choosing, door.choice_seconds
-        counters.watch("choices", "Choices that wait or are made", lambda: choosing.num_waiting)
-        scores = ScoreEndpoints(utilities, choosing, scoring, seconds, counters)
-        behind = None
-        if models:
-            own_sizes = tuple(model.spec.n for model in models)
-            names = frozenset(deciders), next(iter(deciders))
-            first = models[0].spec.model
-            allowed = Allowed(*names, drawing.most_candidates, own_sizes, first)
-            quorum = None if panel is None else panel.quorum
-            behind = self._chosen_from(allowed, deciders, drawing, counters, quorum)
-        self._app = App(behind, scores, door, access_key, counters, self._report)
-        self._socket = _listening(door)
-        connections = Connections(most, door.body_seconds)
-        self._server = HttpServer(self._app, connections, door.grace_seconds)
+def check_allowed(path: str, allowed: Sequence[str]) -> None:
+    """Raises ApiError for a path that is none of those allowed, in which * stands for one part.
 
-    def _chosen_from(
-        self,
-        allowed: Allowed,
-        deciders: Mapping[str, Decider],
-        drawing: DrawingSettings,
-        counters: Counters,
-        quorum: int | None,
-    ) -> Behind:
-        """The servers upstream, and the decisions of requests, with the documents that they keep."""
-        door = self._door
-        width = max(decider.width for decider in deciders.values())
-        documents = DocumentStreams(width, door.max_documents, door.document_seconds)
-        counters.watch("documents", "Documents that are kept", lambda: len(documents))
-        decisions = Decisions(
-            deciders,
-            self._upstreams,
-            self._choosing,
-            documents,
-            drawing,
-            door.choice_seconds,
-            counters,
-            quorum,
-        )
-        return Behind(self._upstreams, decisions, allowed, drawing)
-
-    @property
-    def address(self) -> str:
-        """Where it listens."""
-        host, port = self._socket.getsockname()[:2]
-        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-
-    def load(self) -> None:
-        """Loads the metrics; raises DiscorankError for one that cannot be loaded."""
-        try:
-            self._choosing.start(self._metrics)
-        except BaseException:
-            self._socket.close()
-            raise
-        gc.freeze()  # what is loaded stays: no search for garbage has to look at it again
-
-    async def serve(self, probes: bool = False, model: str | None = None) -> None:
-        """Serves until `stop` is called, and until what is open then is done.
-
-        Args:
-            probes: whether the servers upstream are asked what they do, and people are told what they do not.
-            model: which of its models is asked; the only one if not given.
-        """
-        asyncio.get_running_loop().set_exception_handler(self._tell)
-        probed = self._upstreams if probes else []
-        beside = [asyncio.ensure_future(self._probed(one, model)) for one in probed]
-        try:
-            await self._server.serve([self._socket])
-        finally:
-            for task in beside:
-                task.cancel()
-            if beside:
-                await asyncio.wait(beside)
-            await self._close_upstreams()
-            self._app.close()
-            await asyncio.to_thread(self._choosing.stop, STOP_SECONDS)
-
-    async def _close_upstreams(self) -> None:
-        """Closes the connections to the servers upstream."""
-        for upstream in self._upstreams:
-            await upstream.exchange.close()
-
-    async def facts(self, model: str | None) -> AsyncIterator[tuple[str, ServerFacts]]:
-        """The name of each server upstream and what it does; closes its connections.
-
-        Raises:
-            DiscorankError: one cannot be asked.
-        """
-        self._socket.close()
-        if not self._upstreams:
-            raise InputError("there is no server upstream", where="--probe", fix="Add --upstream")
-        try:
-            for upstream in self._upstreams:
-                yield upstream.name, await self._facts_of(upstream, model)
-        finally:
-            await self._close_upstreams()
-            self._app.close()
-
-    async def _probed(self, upstream: Upstream, model: str | None) -> None:
-        """Tells people what a server upstream does not do; says nothing of one that is not there yet."""
-        name = f"upstream {upstream.name}".rstrip()
-        try:
-            facts = await self._facts_of(upstream, model)
-        except InputError as error:
-            self._report(f"discorank: {name}: not asked what it does: {error}")
+    >>> check_allowed("models/gpt-4", ["models/*"])
+    """
+    parts = path.split("/")
+    for pattern in allowed:
+        wanted = pattern.strip("/").split("/")
+        if len(wanted) == len(parts) and all(map(fnmatchcase, parts, wanted)):
             return
-        except DiscorankError:
-            return
-        problems = [copies_problem(facts, self._drawing.sampling_temperature or 1.0)]
-        if self._reads_logprobs:
-            problems.append(logprobs_problem(facts))
-        for problem in filter(None, problems):
-            self._report(f"discorank: {name}: {problem}")
-
-    async def _facts_of(self, upstream: Upstream, model: str | None) -> ServerFacts:
-        """What a server upstream does with requests as they are made here."""
-        drawing, named = self._drawing, upstream.model or model
-        temperature = drawing.sampling_temperature
-        return await facts_of(upstream.exchange, named, drawing.further, temperature)
-
-    def _tell(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
-        """Tells people of an error that came of no request."""
-        error = context.get("exception")
-        kind = "" if error is None else f": {type(error).__name__}"
-        self._report(f"discorank: {context['message']}{kind}")
-
-    def stop(self) -> None:
-        """Lets nobody in any more; what is open is finished."""
-        self._server.should_exit = True
+    problem = "this path does not pass here; who runs the server names those that do: --allow-path"
+    raise ApiError(404, problem, code="path_not_allowed")
 
 
-def _with_matrix(name: str, decider: Decider) -> MBRDecoder:
-    """A decoder whose rankings tell whether drawing may stop; raises InputError if none can."""
-    if isinstance(decider, MBRDecoder) and decider.estimator.shortlist is None:
-        parts = [part for _, part in decider.metrics[-1].parts]
-        if all(part.info.needs_references for part in parts):
-            return decider.with_settings(keep_matrix=True)
-    raise InputError(
-        f"{name} does not compare candidates with each other",
-        where="adaptive",
-        fix="Give a utility (-u) with references, without a shortlist, or leave adaptive out",
-    )
+async def whole_events(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The events of a stream, each whole as soon as its end has come, and what stands behind the last one.
+
+    Where the pieces break off, what has come of an event is left out, so that others may be sent behind it.
+    """
+    kept = bytearray()
+    async for piece in pieces:
+        searched = max(0, len(kept) - 3)
+        kept += piece
+        ends = [match.end() for match in _EVENT_END.finditer(kept, searched)]
+        if ends:
+            yield bytes(kept[: ends[-1]])
+            del kept[: ends[-1]]
+    if kept:
+        yield bytes(kept)
 
 
-def _listening(door: DoorSettings) -> socket.socket:
-    """A socket at the address; raises InputError if it cannot be had."""
-    family = socket.AF_INET6 if ":" in door.host else socket.AF_INET
+def start_of(status: int, headers: Mapping[str, str]) -> Message:
+    """The start of an answer."""
+    raw = [(name.encode(), text.encode("latin-1", "replace")) for name, text in headers.items()]
+    return {"type": "http.response.start", "status": status, "headers": raw}
+
+
+async def send_answer(send: Send, content: bytes, headers: Mapping[str, str]) -> None:
+    """Send an answer, which is JSON unless its headers say otherwise, in one piece but for its end."""
+    length = {"content-length": str(len(content))}
+    await send(start_of(200, {"content-type": "application/json", **headers, **length}))
+    await send({"type": "http.response.body", "body": content, "more_body": True})
+
+
+def _shown(reply: OpenReply, content: bytes, shown: Callable[[str], str]) -> bytes:
+    """A whole reply, without the key if it is an error; raises as `check_status` for one about the key."""
+    if reply.status < 400:
+        return content
+    if reply.status in _ABOUT_THE_KEY:
+        check_status(reply.status, reply.headers, content, shown)
+    return shown(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+
+async def relayed(
+    opened: AbstractAsyncContextManager[OpenReply],
+    reason: str,
+    send: Send,
+    hold: Hold,
+    shown: Callable[[str], str],
+) -> int:
+    """Pass a reply back, events as they come, anything else when it is whole, but for its end; return its status.
+
+    Args:
+        opened: the reply.
+        reason: why nothing is chosen.
+        send: takes what is passed back.
+        hold: takes the size of each piece of what is kept until it is whole.
+        shown: takes the key out of an error.
+
+    Raises:
+        ApiError: there is none, or no memory for it.
+    """
+    has_started = False
     try:
-        listening = socket.create_server((door.host, door.port), family=family, backlog=2048)
-    except OSError as error:
-        problem = f"cannot listen at {door.host} port {door.port} ({error.strerror or error})"
-        raise InputError(
-            problem, where="host", fix="Is the port taken? Give another: --port"
-        ) from None
-    # a socket that knows its protocol: only then asyncio turns off Nagle's algorithm, which costs each answer 40 ms
-    return socket.socket(fileno=listening.detach())
+        async with opened as reply:
+            headers = {
+                name: reply.headers[name] for name in _REPLY_HEADERS if name in reply.headers
+            }
+            headers["x-discorank"] = f"passed-through; reason={reason}"
+            content = None
+            is_stream = headers.get("content-type", "").startswith("text/event-stream")
+            if not is_stream or reply.status >= 400:
+                content = _shown(reply, await whole(reply.pieces, hold), shown)
+                headers["content-length"] = str(len(content))
+            await send(start_of(reply.status, headers))
+            has_started = True
+            if content is None:
+                async for events in whole_events(reply.pieces):
+                    await send({"type": "http.response.body", "body": events, "more_body": True})
+            if content is not None:
+                await send({"type": "http.response.body", "body": content, "more_body": True})
+            return reply.status
+    except DiscorankError as error:
+        problem = from_upstream(error)
+    if not has_started:
+        raise problem
+    # a stream that broke off ends with the error
+    broken = event(problem.body)
+    await send({"type": "http.response.body", "body": broken, "more_body": True})
+    return problem.status

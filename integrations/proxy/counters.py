@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from typing import Any
 
 from .panel import ModelCost
@@ -68,48 +68,36 @@ class Counters:
     """
 
     def __init__(self) -> None:
-        from prometheus_client import CollectorRegistry
+        import prometheus_client as prometheus
 
-        self.registry = CollectorRegistry()
-        self.answers = self._count("answers", "Answers by kind and status", "kind", "status")
-        self.passed = self._count("passed_through", "Requests passed through", "reason")
-        self.candidates = self._count("candidates", "Candidates drawn")
-        self.unfinished = self._count("unfinished", "Candidates left out as they were cut off")
-        self.copies = self._count("copies", "Answers whose candidates were all the same")
-        self.tokens = self._count("tokens", "Tokens of candidates, as upstream counts", "kind")
-        self.rounds = self._histogram("rounds", "Rounds of drawing", COUNTS)
-        self.draw_seconds = self._histogram("draw_seconds", "Seconds of drawing")
-        about = "Seconds of choosing, with waiting"
-        self.choice_seconds = self._histogram("choice_seconds", about)
-        self.scored = self._count("scored", "Texts with a score, or with an error", "kind")
+        self.registry = prometheus.CollectorRegistry()
+        made: dict[str, Any] = {"namespace": "discorank", "registry": self.registry}
+        counter: Callable[..., Any] = partial(prometheus.Counter, **made)
+        histogram: Callable[..., Any] = partial(prometheus.Histogram, buckets=SECONDS, **made)
+        self._gauge: Callable[..., Any] = partial(prometheus.Gauge, **made)
+        self._counter, self._histogram = counter, histogram
+        self.answers = counter("answers", "Answers by kind and status", ("kind", "status"))
+        self.passed = counter("passed_through", "Requests passed through", ("reason",))
+        self.candidates = counter("candidates", "Candidates drawn")
+        self.unfinished = counter("unfinished", "Candidates left out as they were cut off")
+        self.copies = counter("copies", "Answers whose candidates were all the same")
+        self.tokens = counter("tokens", "Tokens of candidates, as upstream counts", ("kind",))
+        self.rounds = histogram("rounds", "Rounds of drawing", buckets=COUNTS)
+        self.draw_seconds = histogram("draw_seconds", "Seconds of drawing")
+        self.choice_seconds = histogram("choice_seconds", "Seconds of choosing, with waiting")
+        self.scored = counter("scored", "Texts with a score, or with an error", ("kind",))
         about = "Seconds of scoring a request, with waiting"
-        self.score_seconds = self._histogram("score_seconds", about)
+        self.score_seconds = histogram("score_seconds", about)
         self.traffic = Traffic()
 
     @cached_property
     def models(self) -> ModelCounters:
         """Those of several models."""
-        return ModelCounters(self._count, self._histogram)
-
-    def _count(self, name: str, about: str, *labels: str) -> Any:
-        from prometheus_client import Counter as Count
-
-        return Count(name, about, labels, "discorank", registry=self.registry)
-
-    def _histogram(
-        self, name: str, about: str, buckets: Sequence[float] = SECONDS, *labels: str
-    ) -> Any:
-        from prometheus_client import Histogram
-
-        registry = self.registry
-        return Histogram(name, about, labels, "discorank", buckets=buckets, registry=registry)
+        return ModelCounters(self._counter, self._histogram)
 
     def watch(self, name: str, about: str, value: Callable[[], float]) -> None:
         """Adds a number that is asked for when it is read."""
-        from prometheus_client import Gauge
-
-        gauge = Gauge(name, about, namespace="discorank", registry=self.registry)
-        gauge.set_function(value)
+        self._gauge(name, about).set_function(value)
 
     def text(self) -> bytes:
         """All of them as text."""
@@ -122,19 +110,20 @@ class ModelCounters:
     """The counters of several models.
 
     Args:
-        count, histogram: add a counter or a histogram, with labels.
+        counter, histogram: add a counter or a histogram, with labels.
     """
 
-    def __init__(self, count: Callable[..., Any], histogram: Callable[..., Any]) -> None:
+    def __init__(self, counter: Callable[..., Any], histogram: Callable[..., Any]) -> None:
         about = "Requests that a model was asked for, by outcome"
-        self.asked = count("model_asked", about, "system", "outcome")
-        self.requests = count("model_requests", "Requests sent to a model", "system")
-        self.candidates = count("model_candidates", "Candidates of a model", "system")
+        self.asked = counter("model_asked", about, ("system", "outcome"))
+        one = ("system",)
+        self.requests = counter("model_requests", "Requests sent to a model", one)
+        self.candidates = counter("model_candidates", "Candidates of a model", one)
         about = "Tokens of a model, as its server counts"
-        self.tokens = count("model_tokens", about, "system", "kind")
-        self.chosen = count("model_chosen", "Answers by a model", "system")
+        self.tokens = counter("model_tokens", about, ("system", "kind"))
+        self.chosen = counter("model_chosen", "Answers by a model", one)
         about = "Seconds until a model had given all, failed, or was not waited for any more"
-        self.seconds = histogram("model_seconds", about, SECONDS, "system")
+        self.seconds = histogram("model_seconds", about, one)
 
     def note(self, cost: ModelCost) -> None:
         """Counts what a model cost."""

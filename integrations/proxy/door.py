@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
-from typing import Any
 
-from ...metrics.errors import InputError
 from ...metrics.storage.limits import limits
 from .api_errors import ApiError
 
@@ -23,40 +21,6 @@ WIDE_BYTES = 4  # beside it, where a text may have characters of four bytes, whi
 BYTES_PER_VALUE = 256  # memory of a value of JSON beside it: an object with one key has 232
 
 BEGUN_AT_ONCE = 4  # requests, before the event loop looks at others
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-
-
-class ClientGoneError(Exception):
-    """The client of a request has gone."""
-
-
-class HttpRequest:
-    """A request, of which the head has come.
-
-    Args:
-        scope: its head, as ASGI has it.
-        receive: waits for a piece of its body, or for the client to go.
-    """
-
-    def __init__(self, scope: Scope, receive: Receive) -> None:
-        self.receive = receive
-        self.method: str = scope["method"]
-        self.path: str = scope["path"]
-        self.query: str = scope["query_string"].decode("latin-1")
-        self.headers: dict[str, str] = {}  # by names in small letters; of several the first counts
-        for name, value in reversed(scope["headers"]):
-            self.headers[name.decode("latin-1")] = value.decode("latin-1")
-
-    async def pieces(self) -> AsyncIterator[bytes]:
-        """The pieces of its body, as they come; raises ClientGoneError where they end too soon."""
-        more = True
-        while more:
-            message = await self.receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGoneError
-            yield message["body"]
-            more = message["more_body"]
 
 
 class RequestRoom:
@@ -174,44 +138,6 @@ async def body_of(pieces: AsyncIterator[bytes], share: RequestShare, seconds: fl
     # every value of JSON stands behind one of these
     share.take(BYTES_PER_VALUE * sum(map(body.count, (b",", b"[", b"{"))))
     return bytes(body)
-
-
-OTHER_DESCRIPTORS = 128  # files, pipes and libraries
-
-
-def max_connections(num_requests: int, num_upstream: int) -> int:
-    """How many connections of clients there may be, so that the system has descriptors for all of them.
-
-    The limit of this process is raised as far as it may be where it is too low.
-
-    Args:
-        num_requests: requests that have room at a time; each is to find a connection, and others their refusal.
-        num_upstream: connections to the server upstream.
-
-    Raises:
-        InputError: there are too few.
-    """
-    wanted = 4 * num_requests + 256
-    try:
-        import resource
-    except ImportError:  # there is no such limit on Windows
-        return wanted
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    others = num_upstream + OTHER_DESCRIPTORS
-    if soft != resource.RLIM_INFINITY and soft < wanted + others:
-        if hard == resource.RLIM_INFINITY or hard > soft:
-            soft = wanted + others if hard == resource.RLIM_INFINITY else min(hard, wanted + others)
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        wanted = soft - others
-    least = num_requests + REFUSED_AT_A_TIME
-    if wanted < least:
-        problem = f"the system gives {soft} descriptors, expected {least + others}"
-        fix = "Raise them (ulimit -n), or lower --max-open, --max-waiting or --connections"
-        raise InputError(problem, where="max_open", fix=fix)
-    return wanted
-
-
-REFUSED_AT_A_TIME = 32  # connections beside those of requests that have room
 
 
 class LimitedReport:

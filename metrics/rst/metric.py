@@ -30,8 +30,8 @@ from ..scorer import Info, Scorer
 from ..spec.checked_settings import Field, settings
 from ..storage.checksums import MARK, check_file, path_of
 from ..text.texts import Document, Item, RSTTree, Text
-from .formats.tree_files import read_trees
 from .kernel_matrix import COLUMNS, columns, kernels
+from .tree_files import read_trees
 from .trees import (
     REPRESENTATIONS,
     Lexical,

@@ -12,8 +12,8 @@ import httpx2
 
 from benchmarks.support.scripted_replies import Script
 from benchmarks.support.scripted_upstream import ScriptedUpstream, upstream_running
-from discorank.integrations.proxy.app import ProxyServer
 from discorank.integrations.proxy.panel import Panel, PanelModel, UpstreamSpec
+from discorank.integrations.proxy.proxy_server import ProxyServer
 from discorank.integrations.proxy.settings import DoorSettings, DrawingSettings, ScoreSettings
 from discorank.integrations.server.settings import Connection
 from discorank.metrics.registry import load_metric

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from benchmarks.support.scripted_replies import Script
-from discorank.integrations.proxy.app import _listening
+from discorank.integrations.proxy.connections import listening
 from discorank.integrations.proxy.json_forms import with_form
 from discorank.integrations.proxy.settings import DoorSettings
 
@@ -54,9 +54,9 @@ def test_answers_are_sent_at_once() -> None:
             taken.set_result(bool(line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)))
             writer.close()
 
-        listening = _listening(DoorSettings(port=0))
-        async with await asyncio.start_server(take, sock=listening):
-            _, writer = await asyncio.open_connection(*listening.getsockname()[:2])
+        opened = listening(DoorSettings(port=0))
+        async with await asyncio.start_server(take, sock=opened):
+            _, writer = await asyncio.open_connection(*opened.getsockname()[:2])
             writer.close()
             return await taken
 

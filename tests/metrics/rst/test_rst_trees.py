@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from discorank import Document, InputError, ModelLoadError, load_metric
 from discorank.cli.main import main
-from discorank.metrics.rst.formats.tree_files import (
+from discorank.metrics.rst.metric import isanlp
+from discorank.metrics.rst.tree_files import (
     read_lisp,
     read_rs3,
     read_trees,
 )
-from discorank.metrics.rst.metric import isanlp
 from discorank.metrics.rst.trees import (
     CLASSES,
     Tree,
@@ -437,11 +437,9 @@ def test_broken_files(tmp_path: Path, data: bytes, match: str) -> None:
         read_trees(tmp_path / "a.txt")
 
 
-def test_missing_files_and_formats(tmp_path: Path) -> None:
+def test_missing_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_trees(tmp_path / "none")
-    with pytest.raises(InputError, match="Did you mean 'lisp'"):
-        read_trees(tmp_path / "none", "lsp")
 
 
 def test_a_metric_reads_a_file_of_trees(tmp_path: Path) -> None:

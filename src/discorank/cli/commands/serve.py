@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
-from ...integrations.proxy.app import ProxyServer
 from ...integrations.proxy.panel import (
     Panel,
     PanelModel,
@@ -20,6 +19,7 @@ from ...integrations.proxy.panel import (
     UpstreamSpec,
     read_upstreams,
 )
+from ...integrations.proxy.proxy_server import ProxyServer
 from ...integrations.proxy.settings import DoorSettings, DrawingSettings, ScoreSettings
 from ...integrations.server.server_probe import ProbeOptions, table_of
 from ...integrations.server.settings import Connection

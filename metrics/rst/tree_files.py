@@ -34,29 +34,25 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...errors import InputError, excerpt, unknown
-from ...storage.bounded_files import read_small_file
-from ...storage.bounded_inflation import inflated
-from ...storage.json_and_yaml import parse_small_json
-from ...text.texts import RSTTree
-from ..trees import Tree, check_tree, unescaped
+from ..errors import InputError, excerpt
+from ..storage.bounded_files import read_small_file
+from ..storage.bounded_inflation import inflated
+from ..storage.json_and_yaml import parse_small_json
+from ..text.texts import RSTTree
+from .trees import Tree, check_tree, unescaped
 
-FORMATS = ("auto", "lisp", "rs3", "json")
 _FORMAT_OF = {"(": "lisp", "<": "rs3", "{": "json", "[": "json"}  # by the first character
 
 
-def read_trees(path: str | Path, format: str = "auto") -> list[Tree]:
-    """The trees of a file (.gz too), in order; "auto" looks at how it begins.
+def read_trees(path: str | Path) -> list[Tree]:
+    """The trees of a file (.gz too), in order; its first character says which format it is in.
 
     Raises:
         InputError: the file cannot be read, or a tree in it is broken; the error names the place.
     """
-    if format not in FORMATS:
-        raise unknown("format", format, FORMATS, where="read_trees")
     where = str(path)
     text = _text(Path(path))
-    if format == "auto":
-        format = _guessed(text, where)
+    format = _guessed(text, where)
     try:
         if format == "lisp":
             trees = read_lisp(text, where)

@@ -1,1 +1,0 @@
-"""Formats of discourse trees; each module reads one, `tree_files` finds out which it is."""
