@@ -362,7 +362,7 @@ def test_a_comparison_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     saved = tmp_path / "saved"
     file = written(tmp_path / "systems", systems)
     fine("compare", file, "-m", "chrf", "--save", saved, "--draws", 10)
-    for path in saved.iterdir():
+    for path in saved.glob("*.json*"):
         text = path.read_text(encoding="utf-8").replace('"chrf"', json.dumps(CODE_NAME))
         path.write_text(text, encoding="utf-8")
     assert main(["report", str(saved), "-o", str(tmp_path / "page.html")]) in (0, 2)
