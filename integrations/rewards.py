@@ -27,8 +27,7 @@ from ..metrics.errors import DiscorankError, InputError, MetricError, ResourceEr
 from ..metrics.mixture import Utility
 from ..metrics.registry import MetricLike, load_metric
 from ..metrics.representations import FloatArray
-from ..metrics.text.library_values import plain_value
-from ..metrics.text.texts import Document, Text
+from ..metrics.text.texts import Document, Text, plain_value
 from ..rerank.choice import Ranking
 from ..rerank.engines.local import LocalEngine
 from ..rerank.engines.text_scores import (

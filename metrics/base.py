@@ -12,10 +12,10 @@ from typing import Any, Self, final
 from .errors import InputError, excerpt
 from .execution import evaluate, segment_scores
 from .execution.evaluate import compared, plan_of
-from .execution.failures import failures_named
 from .execution.segment_scores import explanations_of
 from .execution.store import Store
 from .metric_settings import MetricSettings
+from .optional_packages import failures_named
 from .reading_plan import comparisons_of
 from .representations import FloatArray
 from .spec.checked_settings import settings

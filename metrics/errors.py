@@ -1,10 +1,18 @@
 """The errors a user can meet: each says where, what was found and what was expected instead, and what to do.
 
 Everything discorank raises on purpose is a `DiscorankError`; anything else that escapes is a fault of discorank.
+
+The logger of the library, ``discorank``, is silent until the program that uses it says where its records go:
+
+    logging.basicConfig(level=logging.INFO)
+
+INFO tells what is loaded and how far a decoder is; WARNING what is tried again. Warnings of Python (texts that were
+cut, damaged caches) stay warnings: ``logging.captureWarnings(True)`` brings them here as well.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -13,6 +21,8 @@ from pathlib import Path
 from reprlib import repr as repr_of_start
 from typing import Any
 
+LOG = logging.getLogger("discorank")
+LOG.addHandler(logging.NullHandler())
 MAX_NAMES = 10_000  # of a folder, to look for a file's near namesakes
 # Names that stand on one line, and the width of columns of more.
 MAX_ON_A_LINE, LISTED_WIDTH = 16, 98

@@ -17,8 +17,7 @@ from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
-from .errors import DiscorankError, InputError, ModelLoadError, is_interrupt
-from .log import LOG
+from .errors import LOG, DiscorankError, InputError, ModelLoadError, is_interrupt
 from .optional_packages import missing_package
 from .reading_plan import UnitPlan
 from .scorer import Info, Reading, Scorer, WrittenAnswer

@@ -1,12 +1,21 @@
-"""Packages that not everybody needs: which extra brings each, and what is said where one is missing."""
+"""Packages that not everybody needs: which extra brings each, and what is said where one is missing.
+
+Errors of any kind in a metric become one that names the metric: none of them ends a command.
+
+A metric of the user's may call `sys.exit`, or raise what passes every `except Exception`. An interrupt stays one:
+Ctrl-C, SIGTERM, and the end of a worker that Ray stops. So do errors of this package, and memory that runs out, which
+callers answer with smaller batches.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from .errors import ModelLoadError
+from .errors import DiscorankError, MetricError, ModelLoadError, is_interrupt, is_out_of_memory
 
 EXTRA_OF = {
     "torch": "neural",
@@ -71,3 +80,23 @@ def _missing(names: list[str], where: str) -> ModelLoadError:
     verb = "is" if len(names) == 1 else "are"
     problem = f"{' and '.join(names)} {verb} not installed"
     return ModelLoadError(problem, where=where, fix=f'pip install "discorank[{extras}]"')
+
+
+@contextmanager
+def failures_named(metric: str) -> Iterator[None]:
+    """Runs steps of a metric.
+
+    Args:
+        metric: its signature.
+
+    Raises:
+        MetricError: they raised something; a ModelLoadError for a package that is not installed.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, DiscorankError) or is_interrupt(error) or is_out_of_memory(error):
+            raise
+        problem = f"{type(error).__name__}: {error}"
+        missing = missing_package(error, metric)
+        raise missing or MetricError(problem, where=metric) from error

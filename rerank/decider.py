@@ -8,8 +8,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, Self, cast, overload
 
-from ..metrics.errors import DiscorankError
-from ..metrics.log import LOG
+from ..metrics.errors import LOG, DiscorankError
 from ..metrics.mixture import Utility
 from ..metrics.text.texts import Context
 from .choice import Choice, Ranking

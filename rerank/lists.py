@@ -20,14 +20,16 @@ from numpy.typing import NDArray
 from ..metrics.errors import InputError, excerpt
 from ..metrics.representations import FloatArray, IntArray
 from ..metrics.storage.limits import limits
-from ..metrics.text.library_values import (
+from ..metrics.text.texts import (
+    Document,
+    Text,
+    is_blank,
     is_column,
     is_data_frame,
     library_of,
     plain_value,
     rows_of_frame,
 )
-from ..metrics.text.texts import Document, Text, is_blank
 from .messages import NoTextError, is_reply, reply_text, user_text
 
 NOTHING: Mapping[str, Any] = {}
@@ -174,9 +176,8 @@ def _read_list(data: Any, number: int | None) -> CandidateList:
     extra = {key: value for key, value in data.items() if key not in _KEYS}
     for key, value in extra.items():
         if key in OUTPUT_KEYS:
-            raise InputError(
-                "is a key that decoding writes", where=key, fix="Give the input's key another name"
-            )
+            fix = "Give the input's key another name"
+            raise InputError("is a key that decoding writes", where=key, fix=fix)
         _check_json(value, key)
     source = data.get("source")
     if is_reply(source):

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...metrics.errors import InputError, excerpt
-from ...metrics.spec.checked_values import Field, ValueRefusal, checked
+from ...metrics.spec.checked_settings import Field, ValueRefusal, checked
 from ...metrics.storage.checksums import DIGEST_BYTES
 from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.limits import limits

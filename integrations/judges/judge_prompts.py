@@ -31,8 +31,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from ...metrics.errors import InputError, unknown
 from ...metrics.execution import cache
-from ...metrics.spec.checked_settings import Converted, Field, build, settings
-from ...metrics.spec.checked_values import ValueRefusal
+from ...metrics.spec.checked_settings import Converted, Field, ValueRefusal, build, settings
 from ...metrics.storage.bounded_files import YAML_BYTES, read_small_file
 from ...metrics.storage.checksums import check_file, path_of
 from ...metrics.storage.json_and_yaml import parse_yaml

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import Converted, Field, Rare, settings
-from ...metrics.spec.checked_values import ValueRefusal
+from ...metrics.spec.checked_settings import Converted, Field, Rare, ValueRefusal, settings
 from ...rerank.stopping_rule import StoppingRule, check_cap
 from ..server.settings import further_keys
 

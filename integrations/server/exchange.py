@@ -22,8 +22,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from ...metrics.errors import DiscorankError, InputError, ResourceError
-from ...metrics.log import LOG
+from ...metrics.errors import LOG, DiscorankError, InputError, ResourceError
 from ...metrics.optional_packages import require
 from ...metrics.storage.json_and_yaml import check_json_size, parse_json
 from ...metrics.storage.limits import limits

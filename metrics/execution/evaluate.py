@@ -30,11 +30,11 @@ import numpy as np
 
 from ..errors import InputError, MetricError, TruncationWarning, excerpt, is_out_of_memory
 from ..metric_settings import MetricSettings
+from ..optional_packages import failures_named
 from ..reading_plan import MeanPiece, Plan, PlanOfMeans, comparisons_of, folded
 from ..representations import Block, FloatArray, IntArray, Reps
 from ..scorer import Reading, Scorer
 from ..text.texts import Comparison, Document, Item, Truncation, preceding
-from .failures import failures_named
 from .store import Store, in_halves
 
 COPIES = 3  # of a matrix that is kept: it is joined with those of a utility's other parts

@@ -14,12 +14,12 @@ import numpy as np
 
 from ..errors import InputError, MetricError
 from ..metric_settings import MetricSettings
+from ..optional_packages import failures_named
 from ..reading_plan import Link, comparisons_of
 from ..representations import Block, FloatArray
 from ..scorer import Scorer
 from ..text.texts import Comparison
 from .evaluate import Folded, compared_blocks, counted, is_by_units, lift, matrices
-from .failures import failures_named
 from .store import Store, in_halves
 
 

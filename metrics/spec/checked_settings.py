@@ -2,38 +2,350 @@
 
 Command line, YAML and Python all end in the constructor of such a class, so a setting is checked in one place.
 ``help()`` shows the types as they are declared, without their checks.
+
+Values are held against the types that annotations name, and against what is demanded of them beyond their types:
+
+    share: Annotated[float, Field(gt=0, le=1)] = 0.5
+
+A value of Python has exactly its type: a whole number stands for a float, and nothing else for anything else. A value
+of JSON is held against dataclasses too, and its arrays stand for tuples.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
+import operator
+import re
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from dataclasses import Field as DataclassField
 from functools import cache
 from inspect import Parameter, Signature
-from typing import Any, TypeVar, dataclass_transform, get_type_hints
+from math import isfinite
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, dataclass_transform, get_type_hints
 
-from ..errors import InputError, unknown
-from .checked_values import Checked, Converted, Field, Mark, ValueRefusal, checks_of
-
-__all__ = [
-    "Checked",
-    "Composed",
-    "Converted",
-    "Field",
-    "Internal",
-    "Mark",
-    "Rare",
-    "build",
-    "changed",
-    "marks_of",
-    "parts_of",
-    "setting_names",
-    "settings",
-]
+from ..errors import InputError, excerpt, unknown
 
 T = TypeVar("T")
+Check = Callable[[Any], Any]  # gives a value as it is kept, or raises a ValueRefusal
+_BOUNDS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "ge": (operator.ge, "should be greater than or equal to {}"),
+    "gt": (operator.gt, "should be greater than {}"),
+    "le": (operator.le, "should be less than or equal to {}"),
+    "lt": (operator.lt, "should be less than {}"),
+    "min_length": (lambda value, least: len(value) >= least, "should have a length of {} or more"),
+    "max_length": (lambda value, most: len(value) <= most, "should have a length of {} or less"),
+    "pattern": (lambda text, pattern: re.search(pattern, text), "should match the pattern '{}'"),
+    "allow_inf_nan": (lambda number, yes: yes or isfinite(number), "should be a finite number"),
+}
+_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string"}
+
+
+class ValueRefusal(Exception):  # noqa: N818  no error a user meets: it is put into words where the setting is known
+    """A value that its annotation does not allow.
+
+    Attributes:
+        problem: what it should be: "should be a valid integer".
+        value: the value.
+        path: the keys and indices that lead to it.
+    """
+
+    def __init__(self, problem: str, value: Any, path: tuple[str, ...] = ()) -> None:
+        super().__init__(problem)
+        self.problem, self.value, self.path = problem, value, path
+
+
+@dataclass(frozen=True)
+class Field:
+    """Bounds on a value."""
+
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    pattern: str | None = None
+    allow_inf_nan: bool | None = None
+
+    def check(self, value: Any) -> Any:
+        """The value, if it is within the bounds; raises ValueRefusal if it is not."""
+        for name, (holds, problem) in _BOUNDS.items():
+            bound = getattr(self, name)
+            if bound is not None and not holds(value, bound):
+                raise ValueRefusal(problem.format(bound), value)
+        return value
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A setting is what a function makes of any value; what will not do is an InputError or a ValueRefusal of it."""
+
+    function: Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A setting of the right type is what a function makes of it, which may raise InputError or ValueRefusal."""
+
+    function: Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something said of a setting that checks no value."""
+
+
+@cache
+def checks_of(cls: type, of_json: bool = False) -> dict[str, Check]:
+    """The check of every annotated field of a class, by name.
+
+    Args:
+        cls: the class.
+        of_json: whether the values are of JSON.
+    """
+    hints = get_type_hints(cls, include_extras=True)
+    return {name: checked(hint, of_json) for name, hint in hints.items()}
+
+
+def from_json(kind: type[T], value: Any, where: str, fix: str) -> T:
+    """A value of a type, of which parts may be dataclasses, as a value of JSON gives it; unknown keys are passed over.
+
+    Raises:
+        InputError: it gives none; with `where` and `fix`.
+    """
+    try:
+        made: T = checked(kind, of_json=True)(value)
+    except ValueRefusal as refusal:
+        place = f"{'.'.join(refusal.path)}: " if refusal.path else ""
+        problem = f"{place}{refusal.problem}, found {excerpt(refusal.value)}"
+        raise InputError(problem, where=where, fix=fix) from None
+    return made
+
+
+def checked(hint: Any, of_json: bool = False) -> Check:
+    """The check that an annotation stands for.
+
+    Raises:
+        TypeError: something is demanded in it that is unknown here.
+    """
+    if hint in (Any, object):
+        return lambda value: value
+    if hint in (None, NoneType):
+        return _none
+    if isinstance(hint, type) and hint in _NAMES:
+        return _scalar(hint)
+    origin = typing.get_origin(hint)
+    if origin in _BY_ORIGIN:
+        return _BY_ORIGIN[origin](typing.get_args(hint), of_json)
+    kind = origin or hint
+    if of_json and is_dataclass(kind):
+        return lambda value: _made(kind, value)
+    return _instance(kind)
+
+
+def _none(value: Any) -> None:
+    if value is not None:
+        raise ValueRefusal("should be None", value)
+
+
+def _scalar(kind: type) -> Check:
+    """The check of a truth value, a number or a text."""
+
+    def check(value: Any) -> Any:
+        if type(value) is not kind:
+            is_bool = isinstance(value, bool)
+            if is_bool or not isinstance(value, (int, float) if kind is float else kind):
+                raise ValueRefusal(f"should be a valid {_NAMES[kind]}", value)
+            return str.__str__(value) if kind is str else kind(value)
+        return _with_whole_characters(value) if kind is str else value
+
+    return check
+
+
+def _with_whole_characters(text: Any) -> Any:
+    try:
+        text.isascii() or text.encode()
+    except UnicodeEncodeError:
+        problem = "should be a valid string, without halves of surrogate pairs"
+        raise ValueRefusal(problem, text) from None
+    return text
+
+
+def _instance(kind: Any) -> Check:
+    """The check of an object of a class; what is no class, as a type variable, is not checked."""
+
+    def check(value: Any) -> Any:
+        try:
+            is_one = isinstance(value, kind)
+        except TypeError:
+            return value
+        if not is_one:
+            raise ValueRefusal(f"should be an instance of {_name(kind)}", value)
+        return value
+
+    return check
+
+
+def _name(kind: Any) -> str:
+    return str(getattr(kind, "__name__", kind))
+
+
+def _annotated(arguments: Sequence[Any], of_json: bool) -> Check:
+    """The check of a type and, in turn, of what is demanded of its values."""
+    hint, *demands = arguments
+    is_converted = any(isinstance(demand, Converted) for demand in demands)
+    steps: list[Check] = [] if is_converted else [checked(hint, of_json)]
+    for demand in demands:
+        if isinstance(demand, Field):
+            steps.append(demand.check)
+        elif isinstance(demand, Checked | Converted):
+            steps.append(demand.function)
+        elif not isinstance(demand, str | Mark):
+            raise TypeError(f"{excerpt(demand)} is none of Field, Checked, Converted and Mark")
+
+    def check(value: Any) -> Any:
+        for step in steps:
+            value = step(value)
+        return value
+
+    return check
+
+
+def _union(arguments: Sequence[Any], of_json: bool) -> Check:
+    """The check of a value of several types: the first counts that leaves it as it is, then the first that takes it."""
+    kinds = [checked(argument, of_json) for argument in arguments if argument is not NoneType]
+    is_optional = len(kinds) < len(arguments)
+
+    def check(value: Any) -> Any:
+        if value is None and is_optional:
+            return None
+        taken, refusals = [], []
+        for kind in kinds:
+            try:
+                made = kind(value)
+            except ValueRefusal as refusal:
+                refusals.append(refusal)
+                continue
+            if made is value:
+                return value
+            taken.append(made)
+        if taken:
+            return taken[0]
+        raise _any_of(refusals, value)
+
+    return check
+
+
+def _any_of(refusals: Sequence[ValueRefusal], value: Any) -> ValueRefusal:
+    """The refusal of a value that no type of a union takes: of a part of it, if one got that far."""
+    deepest = max(refusals, key=lambda refusal: len(refusal.path))
+    if deepest.path:
+        return deepest
+    problems = [refusal.problem.removeprefix("should ") for refusal in refusals]
+    return ValueRefusal(f"should {' or '.join(problems)}", value)
+
+
+def _literal(values: Sequence[Any], of_json: bool) -> Check:
+    """The check of one of some values."""
+    *others, last = map(repr, values)
+    expected = f"{', '.join(others)} or {last}" if others else last
+
+    def check(value: Any) -> Any:
+        if not any(type(one) is type(value) and one == value for one in values):
+            raise ValueRefusal(f"should be {expected}", value)
+        return value
+
+    return check
+
+
+def _tuple(arguments: Sequence[Any], of_json: bool) -> Check:
+    """The check of a tuple, of items of one type or of a type for each place."""
+    if len(arguments) == 2 and arguments[1] is ...:
+        return _items(tuple, arguments[:1], of_json)
+    checks = [checked(argument, of_json) for argument in arguments]
+    outer = _items(tuple, (), of_json)
+
+    def check(value: Any) -> Any:
+        items = outer(value)
+        if len(items) != len(checks):
+            raise ValueRefusal(f"should have {len(checks)} items", value)
+        pairs = enumerate(zip(checks, items, strict=True))
+        return tuple(_inside(str(i), one, item) for i, (one, item) in pairs)
+
+    return check
+
+
+def _items(kind: Any, arguments: Sequence[Any], of_json: bool) -> Check:
+    """The check of items of one type, one behind the other."""
+    item_check = checked(arguments[0], of_json) if arguments else None
+    takes = list if of_json else kind
+    make = tuple if kind is tuple else list
+
+    def check(value: Any) -> Any:
+        if not isinstance(value, takes) or isinstance(value, str | bytes):
+            name = "array" if of_json else _name(kind).lower()
+            raise ValueRefusal(f"should be a valid {name}", value)
+        if item_check is None:
+            return make(value) if of_json else value
+        items = [_inside(str(i), item_check, item) for i, item in enumerate(value)]
+        if not of_json and all(map(operator.is_, items, value)):
+            return value
+        return make(items)
+
+    return check
+
+
+def _mapping(arguments: Sequence[Any], of_json: bool) -> Check:
+    """The check of keys with values."""
+    keys, values = (checked(argument, of_json) for argument in arguments)
+
+    def check(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            raise ValueRefusal(f"should be {'an object' if of_json else 'a mapping'}", value)
+        made = {}
+        for key, inner in value.items():
+            made[_inside(str(key), keys, key)] = _inside(str(key), values, inner)
+        return made
+
+    return check
+
+
+def _inside(place: str, check: Check, value: Any) -> Any:
+    """The checked part of a value at a key or index."""
+    try:
+        return check(value)
+    except ValueRefusal as refusal:
+        raise ValueRefusal(refusal.problem, refusal.value, (place, *refusal.path)) from None
+
+
+def _made(kind: Any, value: Any) -> Any:
+    """A dataclass of the object of JSON that has its fields; further ones are passed over."""
+    if not isinstance(value, Mapping):
+        raise ValueRefusal("should be an object", value)
+    checks = checks_of(kind, of_json=True)
+    values = {}
+    for one in fields(kind):
+        if one.name in value:
+            values[one.name] = _inside(one.name, checks[one.name], value[one.name])
+        elif _is_needed(one):
+            raise ValueRefusal("is missing", value, (one.name,))
+    return kind(**values)
+
+
+_BY_ORIGIN: dict[Any, Callable[[Sequence[Any], bool], Check]] = {
+    Annotated: _annotated,
+    typing.Union: _union,
+    UnionType: _union,
+    Literal: _literal,
+    tuple: _tuple,
+    list: lambda arguments, of_json: _items(list, arguments, of_json),
+    Sequence: lambda arguments, of_json: _items(Sequence, arguments, of_json),
+    dict: _mapping,
+    Mapping: _mapping,
+}
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,10 @@
 """Inputs of metrics: texts, documents, and the comparisons of items that make one utility matrix.
 
 It knows nothing of metrics, models or files.
+
+Values of numpy, PyTorch, pandas and Hugging Face datasets are turned into those of Python here alone (`plain_value`).
+None of these libraries is imported: an array, a tensor, a series or one of their numbers has ``tolist``, and a column
+of a dataset is iterated over.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import repeat
+from math import isnan
 from typing import Any, Literal, NamedTuple, TypeVar
 from unicodedata import category
 
@@ -18,6 +23,9 @@ Side = Literal["target", "source"]
 Focus = tuple[str] | tuple[str, int, int]
 S = TypeVar("S")
 MAX_LEVELS = 150  # of a discourse tree that is read
+_PLAIN_KINDS = frozenset(
+    {str, int, float, bool, type(None)}
+)  # of values, beside those of libraries
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,3 +369,61 @@ def _document_starts(documents: Sequence[str] | None, n: int) -> list[int]:
         earlier.add(document)
         starts.append(i)
     return starts
+
+
+def library_of(value: object) -> str:
+    """The library that a value is of.
+
+    >>> library_of([1])
+    'builtins'
+    """
+    return type(value).__module__.partition(".")[0]
+
+
+def plain_value(value: Any) -> Any:
+    """A value without arrays, tensors, series and their numbers in it, however deep; everything else stays as it is.
+
+    >>> import numpy as np
+    >>> plain_value({"logprob": np.float32(-1.5), "texts": np.array(["a", "b"])})
+    {'logprob': -1.5, 'texts': ['a', 'b']}
+    """
+    kind = type(value)
+    if kind in _PLAIN_KINDS:
+        return value
+    if kind is list or kind is tuple:
+        if all(type(inner) is str for inner in value):
+            return value
+        return kind(plain_value(inner) for inner in value)
+    if isinstance(value, Mapping):
+        return {key: plain_value(inner) for key, inner in value.items()}
+    if library_of(value) == "builtins":
+        return value
+    if hasattr(value, "tolist"):
+        return plain_value(value.tolist())
+    if is_column(value):
+        return plain_value(list(value))
+    return value
+
+
+def is_column(value: object) -> bool:
+    """Whether a value is a column of a dataset."""
+    return library_of(value) == "datasets" and type(value).__name__ in ("Column", "IterableColumn")
+
+
+def is_data_frame(value: object) -> bool:
+    """Whether a value is a data frame of pandas."""
+    return library_of(value) == "pandas" and type(value).__name__ == "DataFrame"
+
+
+def rows_of_frame(frame: Any) -> list[dict[str, Any]]:
+    """The rows of a data frame; what is missing there is None."""
+    rows = []
+    for row in frame.to_dict("records"):
+        values = {str(key): plain_value(value) for key, value in row.items()}
+        rows.append({key: None if _is_missing(value) else value for key, value in values.items()})
+    return rows
+
+
+def _is_missing(value: object) -> bool:
+    is_nan = isinstance(value, float) and isnan(value)
+    return is_nan or type(value).__name__ in ("NAType", "NaTType")

@@ -28,10 +28,10 @@ from ...metrics.execution.evaluate import (
     shape_of,
     tile_values,
 )
-from ...metrics.execution.failures import failures_named
 from ...metrics.execution.meter import Meter
 from ...metrics.execution.store import Store
 from ...metrics.mixture import Utility
+from ...metrics.optional_packages import failures_named
 from ...metrics.reading_plan import comparisons_of
 from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Comparison, Truncation

@@ -16,9 +16,9 @@ import numpy as np
 
 from ...metrics.errors import InputError
 from ...metrics.execution.cache import Cache
-from ...metrics.execution.failures import failures_named
 from ...metrics.execution.meter import Meter
 from ...metrics.mixture import Utility
+from ...metrics.optional_packages import failures_named
 from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Text
 from .agreement import DRAWS as METRIC_DRAWS

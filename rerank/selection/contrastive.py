@@ -21,8 +21,7 @@ from ...metrics.errors import DiscorankError, InputError
 from ...metrics.mixture import Utility
 from ...metrics.registry import MetricLike, load_metric
 from ...metrics.representations import FloatArray
-from ...metrics.spec.checked_settings import Field
-from ...metrics.spec.checked_values import from_json
+from ...metrics.spec.checked_settings import Field, from_json
 from ...metrics.text.texts import Context
 from ..choice import TIE
 from ..engines.expectation import combined_values

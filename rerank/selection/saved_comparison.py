@@ -20,7 +20,7 @@ import numpy as np
 
 from ...metrics.errors import InputError, ResourceError
 from ...metrics.representations import FloatArray
-from ...metrics.spec.checked_values import from_json
+from ...metrics.spec.checked_settings import from_json
 from ...metrics.storage.atomic_files import complete_folder
 from ...metrics.storage.bounded_files import read_small_file
 from ...metrics.storage.checksums import KEY, check, with_checksum

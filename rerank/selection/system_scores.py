@@ -19,10 +19,10 @@ from ...metrics.errors import InputError, unknown
 from ...metrics.execution import segment_scores
 from ...metrics.execution.cache import Cache
 from ...metrics.execution.evaluate import compared
-from ...metrics.execution.failures import failures_named
 from ...metrics.execution.meter import Meter
 from ...metrics.execution.store import Store
 from ...metrics.mixture import Mix, Utility
+from ...metrics.optional_packages import failures_named
 from ...metrics.representations import FloatArray, IntArray
 from ...metrics.spec.checked_settings import Field
 from ...metrics.storage.limits import limits

@@ -25,14 +25,14 @@ from .metrics.registry import WRAPPERS, MetricLike, load_metric, metric_class, n
 from .metrics.representations import FloatArray
 from .metrics.scorer import Info
 from .metrics.storage.bundled_files import bundled
-from .metrics.text.library_values import (
+from .metrics.text.texts import (
+    Document,
     is_column,
     is_data_frame,
     library_of,
     plain_value,
     rows_of_frame,
 )
-from .metrics.text.texts import Document
 from .report.explanation import explanation, explanation_text, legend
 from .rerank.budget.settings import Budget
 from .rerank.choice import Ranking

@@ -22,7 +22,7 @@ from discorank.functions import (
 )
 from discorank.integrations.huggingface.generator import DECODING, GENERATION
 from discorank.metrics.spec.checked_settings import setting_names
-from discorank.metrics.text.library_values import plain_value
+from discorank.metrics.text.texts import plain_value
 
 TEXTS = ["a cat sat", "the cat sat", "a dog"]
 BEST = "the cat sat"

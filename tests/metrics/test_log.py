@@ -17,7 +17,7 @@ from ..support.serving import Reply, Seen, completion, serving
 SCRIPT = """
 import discorank, logging
 discorank.decode(["a cat sat", "the cat sat"], utility="chrf")
-from discorank.metrics.log import LOG
+from discorank.metrics.errors import LOG
 LOG.warning("nobody listens")
 assert [type(one) for one in logging.getLogger("discorank").handlers] == [logging.NullHandler]
 """

@@ -13,8 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from ....metrics.errors import InputError
-from ....metrics.log import LOG
+from ....metrics.errors import LOG, InputError
 from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.line_source import Line, NumberedLines, without_trailing_blanks
 from ....rerank.lists import CandidateList, read_list

@@ -21,7 +21,7 @@ from re import Pattern
 from typing import Annotated, Any
 
 from ....metrics.errors import InputError, excerpt, unknown
-from ....metrics.spec.checked_values import Field
+from ....metrics.spec.checked_settings import Field
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import NumberedLines
 from ....rerank.lists import CandidateList, read_list

@@ -24,7 +24,7 @@ import numpy as np
 
 from ....metrics.errors import InputError, ResourceError, excerpt, unknown
 from ....metrics.representations import FloatArray
-from ....metrics.spec.checked_values import Field
+from ....metrics.spec.checked_settings import Field
 from ....metrics.storage.atomic_files import complete_file, own_draft
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import LineSource

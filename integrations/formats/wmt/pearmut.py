@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
 
 from ....metrics.errors import InputError, excerpt
-from ....metrics.spec.checked_values import Field
+from ....metrics.spec.checked_settings import Field
 from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.limits import limits, more
 from ....metrics.storage.line_source import LineSource, without_trailing_blanks

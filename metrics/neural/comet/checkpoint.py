@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ...errors import InputError, ModelLoadError, excerpt
-from ...spec.checked_values import Checked, Field, ValueRefusal, from_json
+from ...spec.checked_settings import Checked, Field, ValueRefusal, from_json
 from ...storage.json_and_yaml import read_yaml
 from ..models.files.folder_contents import CheckedTensors
 from ..models.files.torch_checkpoint import read_torch_checkpoint

@@ -29,10 +29,10 @@ from ....metrics.execution.evaluate import (
     shape_of,
     with_their_transposed,
 )
-from ....metrics.execution.failures import failures_named
 from ....metrics.execution.meter import Meter, Metered
 from ....metrics.execution.store import Fresh, Store
 from ....metrics.mixture import Mix
+from ....metrics.optional_packages import failures_named
 from ....metrics.reading_plan import MeanPiece, Plan, PlanOfMeans, comparisons_of
 from ....metrics.representations import FloatArray
 from ....metrics.scorer import Scorer

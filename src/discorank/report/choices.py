@@ -17,8 +17,7 @@ from typing import Annotated, Any, NamedTuple
 from ..metrics.errors import InputError
 from ..metrics.registry import as_typed
 from ..metrics.representations import FloatArray
-from ..metrics.spec.checked_settings import Field
-from ..metrics.spec.checked_values import from_json
+from ..metrics.spec.checked_settings import Field, from_json
 from ..metrics.storage.line_source import LineSource
 from ..metrics.text.texts import Document, Text
 from ..rerank.choice import Ranking

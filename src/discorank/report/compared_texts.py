@@ -22,7 +22,7 @@ from ..metrics.optional_packages import imported
 from ..metrics.quoted_signature import quoted
 from ..metrics.registry import MetricLike, load_metric
 from ..metrics.storage.bundled_files import bundled
-from ..metrics.text.library_values import plain_value
+from ..metrics.text.texts import plain_value
 from ..printable import printable
 from ..rerank.selection.comparison import SystemComparison, compare_systems, fitted_to_references
 from ..rerank.selection.saved_comparison import save

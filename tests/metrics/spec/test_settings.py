@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from discorank.metrics.errors import InputError
-from discorank.metrics.spec.checked_settings import Checked, Converted, Field, settings
-from discorank.metrics.spec.checked_values import from_json
+from discorank.metrics.spec.checked_settings import Checked, Converted, Field, from_json, settings
 
 
 def test_every_instance_is_checked_alike() -> None:

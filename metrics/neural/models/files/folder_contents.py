@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ....errors import InputError, ModelLoadError
-from ....spec.checked_values import from_json
+from ....spec.checked_settings import from_json
 from ....storage.bounded_files import read_small_file
 from ....storage.json_and_yaml import parse_small_json
 from .folder_checks import shards_of

@@ -25,10 +25,10 @@ from ...metrics.errors import InputError, excerpt
 from ...metrics.execution import segment_scores
 from ...metrics.execution.cache import Cache
 from ...metrics.execution.evaluate import compared
-from ...metrics.execution.failures import failures_named
 from ...metrics.execution.meter import Meter
 from ...metrics.execution.store import Store
 from ...metrics.mixture import Mix, Utility, added
+from ...metrics.optional_packages import failures_named
 from ...metrics.representations import FloatArray
 from ...metrics.spec.checked_settings import settings
 from ...metrics.storage.json_and_yaml import parse_json
