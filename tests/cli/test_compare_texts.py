@@ -142,7 +142,7 @@ def test_texts_in_place_of_a_systems_file_get_the_command_that_works(
         (["compare", BEAM, "--documents", IDS, "-m", "chrf"], "--documents: has no effect"),
         (
             ["compare", *FILES, "-m", "chrf", "--human", "mqm"],
-            "mqm: is no file of human scores. Name a file such as mqm.csv:lower",
+            "mqm: is not a file of human scores. Name a file such as mqm.csv:lower",
         ),
         (["compare", *FILES, "-m", "chrf", "--from", "mtme"], "--from: has no effect"),
         (["compare", *FILES, "--statistics", "wmt"], "--statistics: has no effect"),

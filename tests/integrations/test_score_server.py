@@ -598,7 +598,7 @@ def test_a_key_goes_into_one_header_and_nowhere_else(
     shown = capfd.readouterr()
     assert KEY not in written + shown.out + shown.err
     monkeypatch.delenv("MY_KEY")
-    assert main([*command, "--debug"]) == 2
+    assert main([*command, "-o", str(tmp_path / "other"), "--debug"]) == 2
     assert "key_variable: MY_KEY is not set" in capfd.readouterr().err
 
 

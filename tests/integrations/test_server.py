@@ -960,7 +960,7 @@ def test_the_options_of_the_command_make_a_generator() -> None:
             {"sampling": "epsilon"},
             r"sampling: servers do not know epsilon sampling\. Give --sampling ancestral",
         ),
-        ({"cutoff": 0.5}, "cutoff: ancestral sampling has no cutoff"),
+        ({"cutoff": 0.5}, "cutoff: ancestral has no cutoff"),
         (
             {"num_references": 1, "reference_sampling": "beam"},
             "reference_sampling: servers do not know beam",

@@ -612,7 +612,7 @@ def test_rerank_command_with_expected_utility(
     assert decode.read_bytes() == rerank.read_bytes()
     capsys.readouterr()
     assert main(["rerank", systems, *options, "-m", "length", "-o", str(tmp_path / "no")]) == 2
-    assert "--utility: is for the feature expected. Add -m expected" in capsys.readouterr().err
+    assert ": is for the feature expected. Add -m expected" in capsys.readouterr().err
 
 
 def test_two_equal_judgements_are_not_certain() -> None:

@@ -442,8 +442,14 @@ def test_another_shape_is_seen_after_resuming(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--output-format", "moses", "--nbest", "2"], "--nbest: stands beside --output-format"),
-        (["--output-format", "moses", "--format", "text"], "--format: stands beside"),
+        (
+            ["--output-format", "moses", "--nbest", "2"],
+            "--nbest: cannot be combined with --output-format",
+        ),
+        (
+            ["--output-format", "moses", "--format", "text"],
+            "--format: cannot be combined with --output-format",
+        ),
         (["--output-format", "flat", "--max-errors", "1"], "would shift the lines"),
         (["--order", "kept"], "--order: is for n-best lists"),
         (["--lossy"], "--lossy: is for n-best lists"),

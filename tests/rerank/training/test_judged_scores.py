@@ -297,13 +297,13 @@ def test_keys_of_several_raters(tmp_path: Path, capsys: Captured) -> None:
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"mqm": {"A": 1}}, "found"),
+    ({"mqm": {"A": 1}}, "id: is missing"),
     ({"id": "d0:0"}, "key of scores"),
-    ({"id": "d0:0", "mqm": [1]}, "expected numbers by system"),
-    ({"id": "d0:0", "mqm": {"A": "1"}}, "expected a number or null"),
+    ({"id": "d0:0", "mqm": [1]}, "mqm: found [1], expected an object"),
+    ({"id": "d0:0", "mqm": {"A": "1"}}, "mqm.A: found '1', expected a number"),
     ({"id": "d0:0", "mqm": {"X": 1}}, "'X'"),
     ({"id": "d0:9", "mqm": {"A": 1}}, "'d0:9'"),
-    ({"id": "d0:0", "mqm": {"A": 1}, "rater": 3}, "expected a name"),
+    ({"id": "d0:0", "mqm": {"A": 1}, "rater": 3}, "rater: found 3, expected a text"),
 ]
 
 
