@@ -112,9 +112,8 @@ class Upstream:
     ) -> None:
         self.exchange, self.name, self.model = exchange, name, model
         self._report = report
-        self.is_failing = (
-            False  # whether it gave nothing when it was asked last, while others answered
-        )
+        # whether it gave nothing when it was asked last, while others answered
+        self.is_failing = False
         self._clock = clock
         self._num_ignored = 0  # requests for several in a row that brought one
         self._ignores_until = 0.0

@@ -1,9 +1,9 @@
 """The HTTP server: uvicorn over h11, with as many connections as there are descriptors for.
 
 h11 bounds what comes beside bodies (heads, frames of chunks, trailers), and a request for another protocol is answered
-in this one. What uvicorn leaves open is bounded here: a connection without a request in progress, or with an answer
-that nobody reads, ends after a while; where all connections are taken, the one that has been idle longest gives way,
-and where none is idle, the new one is refused.
+in this one. What they leave open is bounded here: a body of very small chunks is refused; a connection without a
+request in progress, or with an answer that nobody reads, ends after a while; where all connections are taken, the one
+that has been idle longest gives way, and where none is idle, the new one is refused.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ...metrics.errors import InputError
 from .settings import DoorSettings
 
 MAX_BESIDE = 1 << 16  # bytes of a head, of the frame of a chunk, or of trailers
+MAX_FRAMES = 1 << 14  # bytes of the frames of chunks, beside an eighth of the body
 READ_BYTES = 1 << 15  # of a connection at a time, before others are looked at
 ACCEPTED_AT_ONCE = 32  # connections that are accepted before others are looked at
 QUEUED = 2048  # connections that wait to be accepted
@@ -42,6 +43,7 @@ class BoundedProtocol(H11Protocol):
         super().__init__(*arguments, **options)
         self._max_connections, self._idle_seconds = max_connections, idle_seconds
         self._ending: asyncio.TimerHandle | None = None
+        self._num_beside = 0  # bytes of frames of a body, less those that its size allows
 
     @property
     def _is_idle(self) -> bool:
@@ -73,9 +75,22 @@ class BoundedProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what has come; the waiting ends with the head of a request."""
+        cycle = self.cycle
+        num_held = 0 if cycle is None else len(cycle.body)
         super().data_received(data)
-        if not self._is_idle:
-            self._stop_waiting()
+        if self._is_idle:
+            return
+        self._stop_waiting()
+        if self.cycle is not cycle:
+            self._num_beside = 0
+        elif cycle.more_body:
+            self._note_frames(len(data), len(cycle.body) - num_held)
+
+    def _note_frames(self, num_bytes: int, num_body: int) -> None:
+        """Refuse a body of very small chunks, each of which takes its time, given bytes that came and those in it."""
+        self._num_beside = max(0, self._num_beside + num_bytes - num_body - num_body // 8)
+        if self._num_beside > MAX_FRAMES and not self.transport.is_closing():
+            self.send_400_response("chunks are too small")
 
     def on_response_complete(self) -> None:
         """Wait for the answer to be read, and for the next request, unless it has come already."""

@@ -82,8 +82,7 @@ class ProxyServer:
         num_requests = door.max_open + door.max_waiting
         num_upstream = sum(model.connection.connections for model in models)
         num_connections = max_connections(num_requests, num_upstream)
-        window = BatchWindow(scoring.window_seconds)
-        self._choosing = ChoosingThread(engine, num_requests, window)
+        self._choosing = ChoosingThread(engine, num_requests, BatchWindow(scoring.window_seconds))
         counters = Counters()
         choosing, seconds = self._choosing, door.choice_seconds
         counters.watch("choices", "Choices that wait or are made", lambda: choosing.num_waiting)
@@ -93,21 +92,14 @@ class ProxyServer:
             width = max(decider.width for decider in deciders.values())
             documents = DocumentStreams(width, door.max_documents, door.document_seconds)
             counters.watch("documents", "Documents that are kept", lambda: len(documents))
+            upstreams, quorum = self._upstreams, panel.quorum
             decisions = Decisions(
-                deciders,
-                self._upstreams,
-                choosing,
-                documents,
-                drawing,
-                seconds,
-                counters,
-                panel.quorum,
+                deciders, upstreams, choosing, documents, drawing, seconds, counters, quorum
             )
             sizes = tuple(model.spec.n for model in models)
             names, first = frozenset(deciders), next(iter(deciders))
-            most = drawing.most_candidates
-            allowed = Allowed(names, first, most, sizes, models[0].spec.model)
-            behind = Behind(self._upstreams, decisions, allowed, drawing)
+            allowed = Allowed(names, first, drawing.most_candidates, sizes, models[0].spec.model)
+            behind = Behind(upstreams, decisions, allowed, drawing)
         self._app = App(behind, scores, door, access_key, counters, self._report)
         self._server = HttpServer(self._app, num_connections, door)
 

@@ -32,9 +32,7 @@ def read_seconds(value: Any) -> float:
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    match = (
-        re.fullmatch(r"(\d+(?:\.\d*)?)(ms|s|m)", value.strip()) if isinstance(value, str) else None
-    )
+    match = re.fullmatch(r"(\d+(?:\.\d*)?)(ms|s|m)", str(value).strip())
     if match is None:
         raise ValueRefusal("should be a number, or as 3s, 500ms or 2m", value)
     return float(match[1]) * _UNITS[match[2]]

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from ...rerank.messages import text_in, value_at
@@ -261,13 +262,9 @@ def _step(groups: Sequence[Sequence[int]]) -> VoteStep:
     return VoteStep(len(best), tuple(rivals))
 
 
-def _name(call: ToolCall) -> str:
-    return call.name
-
-
 def _text_of(calls: Sequence[ToolCall], key: str) -> str | None:
     """The text of an argument, of all calls in lines; None where one has none."""
-    texts = [call.arguments.get(key) for call in sorted(calls, key=_name)]
+    texts = [call.arguments.get(key) for call in sorted(calls, key=attrgetter("name"))]
     if not all(isinstance(text, str) for text in texts):
         return None
     return "\n".join(texts)

@@ -188,6 +188,22 @@ CHUNKED = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunk
 
 
 @pytest.mark.parametrize(
+    ("chunk", "count", "status"),
+    [(b"x", 50_000, b"400"), (b" " * 2000, 400, b"200"), (b" ", 200, b"200")],
+)
+def test_a_body_of_very_small_chunks_is_refused(chunk: bytes, count: int, status: bytes) -> None:
+    last = b'{"model": "m", "prompt": "p"}'
+    pieces = b"".join(b"%x\r\n%b\r\n" % (len(one), one) for one in [*[chunk] * count, last])
+    with proxying() as proxy, closing(connected(proxy)) as line:
+        with suppress(ConnectionError):
+            line.sendall(CHUNKED + pieces + b"0\r\n\r\n")
+        with suppress(ConnectionResetError):
+            assert line.recv(4096).split()[1] == status
+        assert ask(proxy).status_code == 200
+        assert proxy.reports == []
+
+
+@pytest.mark.parametrize(
     "start",
     [
         b"GET /",
