@@ -6,7 +6,6 @@ file, and ``with discorank.use_limits(NAME=VALUE)`` in Python. No bound changes 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
@@ -118,7 +117,8 @@ def limits_of(assignments: Iterable[str]) -> Limits:
     bounds: dict[str, Any] = {}
     for assignment in assignments:
         name, _, text = assignment.partition("=")
-        is_number = re.fullmatch(r"\s*[0-9]{1,18}\s*", text)
+        text = text.strip()
+        is_number = text.isascii() and text.isdecimal() and len(text) < 19
         bounds[name.strip().replace("-", "_")] = int(text) if is_number else text
     return _changed(Limits(), bounds, "--max")
 

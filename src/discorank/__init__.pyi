@@ -23,7 +23,7 @@ from .metrics.errors import ResumeError as ResumeError
 from .metrics.errors import TruncationWarning as TruncationWarning
 from .metrics.execution.cache import Cache as Cache
 from .metrics.registry import load_metric as load_metric
-from .metrics.rst.formats.tree_files import read_trees as read_trees
+from .metrics.rst.tree_files import read_trees as read_trees
 from .metrics.scorer import Info as Info
 from .metrics.scorer import Reading as Reading
 from .metrics.scorer import Scorer as Scorer
