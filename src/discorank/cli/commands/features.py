@@ -153,7 +153,7 @@ def shares_of_texts(
     trees = DR(parser=options.parser)
     if lang:
         foci, trees = foci.for_language(lang), trees.for_language(lang)
-    reader, source = FocusReader(foci), TreeSource(None, trees.parser)
+    reader, source = FocusReader(foci), TreeSource(trees)
     shares: dict[Text, list[Ratio]] = {}
     with Counted("texts", len(texts)) as counted:
         for text in texts:
