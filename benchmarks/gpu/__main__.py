@@ -7,6 +7,7 @@ part runs in a process of its own and writes a row as soon as it has one: one th
 alone. `--minutes` are those of all parts. `--rehearse` runs all of it with tiny shapes on a CPU.
 
     families      every family in float32, float16 and bfloat16 against the CPU's float32; the same batch twice
+    real          the same of MiniLM and SmolLM2, where their packages are installed
     comet ...     a family's rates by tokens of a batch, share of the peak, memory, profile; plain loops beside it
     mbr           COMET MBR of 100 lists of 64 in one process, and by Ray with fractions of the card
     memory        memory that runs out in the middle
@@ -34,6 +35,7 @@ PARTS = {
     "comet": ("rates", "rates", 80),
     "mbr": ("runs", "mbr", 110),
     "families": ("values", "families", 110),
+    "real": ("values", "real", 60),
     "metricx": ("rates", "rates", 60),
     "causal": ("rates", "rates", 70),
     "memory": ("runs", "memory", 40),

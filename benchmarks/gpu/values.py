@@ -5,11 +5,14 @@ Of a matrix of utilities, an error is the greatest difference in units of the st
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from benchmarks.gpu.models import FAMILIES, Model, made, source_of, texts_of
+from benchmarks.gpu.models import FAMILIES, REAL, Model, made, source_of, texts_of
 from benchmarks.gpu.record import Place
 from discorank.metrics.representations import FloatArray
 
@@ -27,20 +30,34 @@ def utilities(metric: Any, texts: list[str]) -> FloatArray:
 
 def families(place: Place) -> None:
     """A family after the other, in every precision; one that fails costs its rows alone."""
-    texts = texts_of(FEW if place.rehearses else TEXTS, seed=1)
     for family in FAMILIES:
+        measure(place, family, partial(made, place.root, family, place.size("small"), place.device))
+
+
+def real(place: Place) -> None:
+    """Released models that pip installs, where they are."""
+    for name, (package, model) in REAL.items():
+        if find_spec(package) is None:
+            place.write(name, "", "not there", "", "", f"{package} does not import")
+        else:
+            measure(place, name, partial(Model, *model))
+
+
+def measure(place: Place, name: str, make: Callable[[], Model]) -> None:
+    """Values of one model in every precision."""
+    texts = texts_of(FEW if place.rehearses else TEXTS, seed=1)
+    try:
+        model = make()
+        reference = utilities(model.loaded("cpu", "float32"), texts)
+    except Exception as error:
+        place.failed(name, "float32", error)
+        return
+    place.write(name, "float32", "standard deviation on the CPU", float(reference.std()))
+    for dtype in TOLERANCES:
         try:
-            model = made(place.root, family, place.size("small"), place.device)
-            reference = utilities(model.loaded("cpu", "float32"), texts)
+            compare(place, name, model, dtype, texts, reference)
         except Exception as error:
-            place.failed(family, "float32", error)
-            continue
-        place.write(family, "float32", "standard deviation on the CPU", float(reference.std()))
-        for dtype in TOLERANCES:
-            try:
-                compare(place, family, model, dtype, texts, reference)
-            except Exception as error:
-                place.failed(family, dtype, error)
+            place.failed(name, dtype, error)
 
 
 def compare(
