@@ -212,6 +212,40 @@ def documents(n: int) -> Iterator[dict[str, Any]]:
         }
 
 
+@pytest.mark.parametrize(
+    ("gpus_per_actor", "on_each"), [(0.5, 2), pytest.param(None, 1, marks=pytest.mark.slow)]
+)
+def test_workers_share_the_gpus_that_nodes_declare(
+    gpus_per_actor: float | None, on_each: int, nodes: Nodes, tmp_path: Path
+) -> None:
+    lists = list(made_lists(20))
+    decoder = MBRDecoder(utility=faulty.Placed(folder=str(tmp_path)))
+    expected = [json_row(row) for row in decoder.decode(lists)]
+    added = [nodes.add(BIG, gpus=1) for _ in range(2)]
+    settings = RaySettings(
+        address=nodes.cluster.address, gpus_per_actor=gpus_per_actor, compare_actors=1
+    )
+    try:
+        with RayEngine(settings) as engine:
+            engine.load(decoder.metrics)
+            wait_until(
+                lambda: len(written(tmp_path)) == 2 * on_each + 1, "a worker did not load", 60
+            )
+            assert [json_row(row) for row in decoder.decode(lists, engine)] == expected
+    finally:
+        ray.shutdown()
+        for node in added:
+            nodes.kill(node)
+    places = Counter(words[0] for words in written(tmp_path) if len(words) == 2)
+    # only the worker that compares is shown no GPU
+    assert sorted(places.values()) == [on_each, on_each]
+
+
+def written(folder: Path) -> list[list[str]]:
+    """The node and the GPUs, if any, of every worker."""
+    return [path.read_text().split() for path in folder.iterdir()]
+
+
 @pytest.mark.slow
 def test_every_engine_writes_the_same_bytes(nodes: Nodes, two: None) -> None:
     pytest.importorskip("HanTa")
@@ -285,38 +319,6 @@ def test_a_node_that_dies_is_replaced(
     assert f"{LISTS} lists decided" in err
     assert " 1 died" in err
     assert out.read_bytes() == gated.bytes
-
-
-@pytest.mark.parametrize(
-    ("gpus_per_actor", "on_each"), [(0.5, 2), pytest.param(None, 1, marks=pytest.mark.slow)]
-)
-def test_workers_share_the_gpus_that_nodes_declare(
-    gpus_per_actor: float | None, on_each: int, nodes: Nodes, tmp_path: Path
-) -> None:
-    lists = list(made_lists(20))
-    decoder = MBRDecoder(utility=faulty.Placed(folder=str(tmp_path)))
-    expected = [json_row(row) for row in decoder.decode(lists)]
-    added = [nodes.add(BIG, gpus=1) for _ in range(2)]
-    settings = RaySettings(
-        address=nodes.cluster.address, gpus_per_actor=gpus_per_actor, compare_actors=1
-    )
-    try:
-        with RayEngine(settings) as engine:
-            engine.load(decoder.metrics)
-            wait_until(lambda: len(written(tmp_path)) == 2 * on_each + 1, "a worker did not load")
-            assert [json_row(row) for row in decoder.decode(lists, engine)] == expected
-    finally:
-        ray.shutdown()
-        for node in added:
-            nodes.kill(node)
-    places = Counter(words[0] for words in written(tmp_path) if len(words) == 2)
-    # only the worker that compares is shown no GPU
-    assert sorted(places.values()) == [on_each, on_each]
-
-
-def written(folder: Path) -> list[list[str]]:
-    """The node and the GPUs, if any, of every worker."""
-    return [path.read_text().split() for path in folder.iterdir()]
 
 
 @pytest.mark.slow
