@@ -1,7 +1,8 @@
 """Unpacks gzip and bzip2 data piece by piece in bounded memory and refuses a bomb.
 
 Packed bytes are read in blocks. A bomb is a block that gives more than `FREE_BYTES` of text, or data that so far gave
-more than that and more than `RATIO` times its own bytes. So a bomb anywhere in a file is met within `FREE_BYTES`.
+more than that and more than `RATIO` times its own bytes. So a bomb anywhere in a file is met within `FREE_BYTES`. It
+knows nothing of lines or of how files are named.
 """
 
 from __future__ import annotations
