@@ -212,9 +212,8 @@ def documents(n: int) -> Iterator[dict[str, Any]]:
         }
 
 
-@pytest.mark.parametrize(
-    ("gpus_per_actor", "on_each"), [(0.5, 2), pytest.param(None, 1, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow  # it needs a process in which Ray has not run before, as when it is selected alone
+@pytest.mark.parametrize(("gpus_per_actor", "on_each"), [(0.5, 2), (None, 1)])
 def test_workers_share_the_gpus_that_nodes_declare(
     gpus_per_actor: float | None, on_each: int, nodes: Nodes, tmp_path: Path
 ) -> None:
