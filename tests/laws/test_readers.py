@@ -124,7 +124,7 @@ def test_damage_is_reported_or_costs_nothing(name: str, sample: Sample, tmp_path
     for damaged in damages(sample.head, sample.parts, sample.tail, sample.separator):
         if name in FOLDER_FILES and refused + good > 120 * DAMAGE_SHARE:
             break
-        if draw.random() >= DAMAGE_SHARE:
+        if refused > 5 and good > 5 and draw.random() >= DAMAGE_SHARE:
             continue
         try:
             reading = read(sample, path, damaged.data)
@@ -141,8 +141,8 @@ def test_damage_is_reported_or_costs_nothing(name: str, sample: Sample, tmp_path
             raise AssertionError(f"{name}: {damaged.name}: {damaged.data[:300]!r}") from error
         refused += bool(reading.errors)
         good += bool(reading.records)
-    assert refused > 2 or name in ("flat", "plain outputs")
-    assert good > 2 or name in FOLDER_FILES
+    assert refused > 5 or name in ("flat", "plain outputs")
+    assert good > 5 or name in FOLDER_FILES
 
 
 def check_parts(

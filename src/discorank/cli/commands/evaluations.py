@@ -95,13 +95,13 @@ class TestSetOptions:
     ],
 )
 def testset(options: TestSetOptions, texts: EvalSetTexts, loading: MetricOptions) -> None:
-    """ListScores a test set."""
+    """Score the outputs of a test set."""
     path = needed(options.input, "input", "INPUT")
     metrics = loading.load_all(needed(options.metric, "metric"))
     is_folder = is_eval_set_folder(path)
     pairs: Sequence[str | None] = pairs_of(path, texts.language_pair) if is_folder else [None]
     if not is_folder and options.metric_scores and len(texts.language_pair) != 1:
-        fix = "ListScores are written under one, such as en-de"
+        fix = "Scores are written under one, such as en-de"
         raise InputError("is missing", where="language_pair", fix=fix)
     # scores of others are not written: those with holes stop nothing
     reading = replace(reading_options(texts), missing="leave-out")
