@@ -20,7 +20,7 @@ from ...integrations.formats.wmt.eval_set_folder import EvalSetOptions, read_eva
 from ...integrations.formats.wmt.eval_set_rows import eval_set_of_rows, missing_texts
 from ...integrations.formats.wmt.judgements import read_judged, read_rankings, with_judged
 from ...integrations.formats.wmt.pearmut import read_judged_by_pearmut
-from ...integrations.formats.wmt.rated_rows import JudgedRow
+from ...integrations.formats.wmt.rated_rows import Judgement
 from ...integrations.formats.wmt.rating_table import is_appraise, read_appraise
 from ...metrics.errors import InputError
 from ...metrics.execution.meter import Meter
@@ -309,7 +309,7 @@ def _documents(path: str, options: JudgementOptions) -> JudgedDocuments:
     if rows:
         documents = with_judged(documents, rows, name)
     dimensions = sorted({name for document in documents for name in document.human})
-    if options.raters or any(row.rater is not None for row in rows):
+    if options.raters or any(row.rating["rater"] is not None for row in rows):
         documents, raters = with_one_score(documents, dimensions, lower, name)
         return JudgedDocuments(documents, name, lower, raters)
     if len(dimensions) > 1:
@@ -319,7 +319,7 @@ def _documents(path: str, options: JudgementOptions) -> JudgedDocuments:
     return JudgedDocuments(documents, (dimensions or [name])[0], lower)
 
 
-def read_judged_file(path: str, key: str) -> list[JudgedRow]:
+def read_judged_file(path: str, key: str) -> list[Judgement]:
     """The judgements of a file: rows whose scores stand under a key, annotations of Pearmut, or CSV of Appraise.
 
     Raises:
