@@ -47,7 +47,7 @@ from ....rerank.prior import STRENGTH, Prior
 from ....rerank.selection.judged_systems import doubtful_direction
 from ....rerank.selection.statistics import correlation
 from ....rerank.training.combination_training import Preferences, Tuning, train_combination
-from ....rerank.training.prior_estimation import Raters, Root, estimate_prior
+from ....rerank.training.prior_estimation import Root, estimate_prior
 from ....tables import aligned
 from ...options import command, needed
 from ...options.command_options import ModelOptions
@@ -516,17 +516,9 @@ def prior(options: TrainPriorOptions, judgements: JudgementOptions) -> None:
     row = with_checksum(made.as_json())
     with complete_or_absent(out) as file:
         file.write(json.dumps(row, ensure_ascii=False, indent=1).encode() + b"\n")
-    raters = [] if judged.raters is None else [raters_table(judged.raters)]
-    text = "\n".join([*raters, prior_figures(made)])
+    text = prior_figures(made)
     sys.stdout.write((json.dumps(row) if options.format == "json" else text) + "\n")
     say(f"{out}: use it as discorank decode --prior {out}")
-
-
-def raters_table(raters: Raters) -> str:
-    """How strict raters are, as text."""
-    what = "times the mean rater's scores" if raters.are_factors else "added to scores"
-    effects = [[name, f"{effect:.3f}"] for name, effect in raters.effects.items()]
-    return aligned([["rater", what], *effects])
 
 
 def prior_figures(prior: Prior) -> str:
