@@ -32,7 +32,7 @@ from ...errors import InputError
 from ...neural.models.encoder import device_of
 from ...neural.models.files import model_files as files
 from ...neural.models.pretrained import pretrained
-from ...representations import FloatArray, IntArray
+from ...representations import Array, FloatArray, IntArray
 from ...spec.checked_settings import Field, settings
 from ...storage.atomic_files import complete_file
 from ...storage.bounded_files import arrays_in
@@ -271,7 +271,7 @@ def nearest(
     k: int,
     device: str | None = None,
     on_progress: OnProgress = lambda done: None,
-) -> tuple[IntArray, FloatArray]:
+) -> tuple[Array, Array]:
     """The k most similar vectors of each, without those of equal texts; at most n - 1.
 
     Args:
@@ -291,8 +291,8 @@ def nearest(
     k = min(k, n - bool(texts))
     equals = _equals(texts)
     known = torch.from_numpy(vectors).to(device_of(device))
-    ids = np.empty((n, k), np.int32)
-    cosines = np.empty((n, k), np.float32)
+    ids: Array = np.empty((n, k), np.int32)
+    cosines: Array = np.empty((n, k), np.float32)
     step = max(1, TILE // n)
     for start in range(0, n, step):
         part = slice(start, start + step)
