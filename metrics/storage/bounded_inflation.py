@@ -2,7 +2,8 @@
 
 Packed bytes are read in blocks. A bomb is a block that gives more than `FREE_BYTES` of text, or data that so far gave
 more than that and more than `RATIO` times its own bytes. The text of a block is held back until the block is known not
-to be a bomb, in memory up to `HELD_BYTES` and in a temporary file beyond, so that nobody reads the text of a bomb.
+to be a bomb, in memory up to `HELD_BYTES` and in a temporary file beyond, so that nobody reads the text of a bomb. It
+knows nothing of lines or of how files are named.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def unpacked(
             is_open = bool(piece)
             num_bytes += block.tell()
             block.seek(0)
-            yield from iter(lambda: block.read(PIECE_BYTES), b"")  # noqa: B023
+            yield from iter(lambda: block.read(PIECE_BYTES), b"")
     if damage is not None:
         raise damage
 
