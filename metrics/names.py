@@ -208,12 +208,6 @@ def letters(name: str) -> str:
     return name.lower().replace("_", "").replace("-", "")
 
 
-def remark_on(name: str) -> str | None:
-    """Return what a name means that is not a metric's; None where nothing is known of it."""
-    remark = REMARKS.get(letters(name))
-    return None if remark is None else remark.format(name=name.lower())
-
-
 def metric_of_model(name: str) -> str | None:
     """Return the signature that scores with the model of this name; None for an unknown model.
 
@@ -226,3 +220,12 @@ def metric_of_model(name: str) -> str | None:
             model = f"{owner or usual_owner}/{own_name}".removeprefix("/")
             return f'{metric}(model="{model}")'
     return None
+
+
+def meaning_of(name: str) -> tuple[str, str]:
+    """Return the problem with a name that is not a metric's and what to write instead; empty where nothing is known."""
+    remark = REMARKS.get(letters(name))
+    if remark is not None:
+        return f"unknown metric {name!r}", remark.format(name=name.lower())
+    signature = metric_of_model(name)
+    return ("", "") if signature is None else (f"{name!r} is a model", f"Write '{signature}'")

@@ -18,16 +18,7 @@ from .base import Metric
 from .combination import Combination
 from .errors import DiscorankError, InputError, ModelLoadError, excerpt, unknown
 from .mixture import NEGATED, Function, Mix, Utility, rewards_errors
-from .names import (
-    ALIASES,
-    BUILT_IN,
-    SETTINGS,
-    WRAPPERS,
-    Registration,
-    letters,
-    metric_of_model,
-    remark_on,
-)
+from .names import ALIASES, BUILT_IN, SETTINGS, WRAPPERS, Registration, letters, meaning_of
 from .spec.checked_settings import build
 from .spec.signature import Call, parse, written_sum
 from .spec.user_code import AllowedCode, CodeRefusedError, user_module
@@ -202,20 +193,15 @@ def _typed(call: Call) -> Call:
     return call._replace(name=best, settings=rest, inner=tuple(map(_typed, call.inner)))
 
 
-def is_known_otherwise(name: str) -> bool:
-    """Whether a name that is not a metric's means something else, or is that of a model."""
-    return remark_on(name) is not None or metric_of_model(name) is not None
+def is_unknown(name: str) -> bool:
+    """Whether nothing is known of a name: it is neither a metric's nor a model's, nor the start of advice."""
+    return name not in names() and not any(meaning_of(name))
 
 
 def unknown_metric(name: str) -> InputError:
     """The error for an unknown name: what it means, or the signature to write for a model."""
-    if remark := remark_on(name):
-        return InputError(f"unknown metric {name!r}", fix=remark)
-    signature = metric_of_model(name)
-    if signature is None:
-        return unknown("metric", name, names())
-    fix = f"Name the metric that reads it: '{signature}'"
-    return InputError(f"{name!r} is a model", where="metric", fix=fix)
+    problem, fix = meaning_of(name)
+    return InputError(problem, where="metric", fix=fix) if fix else unknown("metric", name, names())
 
 
 def metric_class(name: str) -> type[Metric | Combination]:

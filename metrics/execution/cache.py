@@ -64,17 +64,13 @@ class Damage:
     keys: set[Any] = field(default_factory=set)
     elsewhere: int = 0
 
-    def warn(self, folder: str | Path, stacklevel: int = 4) -> None:
-        """Warn of damaged entries, if there were any."""
+    def warn(self, folder: str | Path) -> None:
+        """Warn of damaged entries, if there were any; where warnings are errors, nobody could take this one."""
         count = len(self.keys) + self.elsewhere
         if count:
             problem = f"{count} entries were damaged and were made anew"
-            warn(f"cache {folder}: {problem}", RuntimeWarning, stacklevel=stacklevel)
-
-    def warn_at_exit(self, folder: str | Path) -> None:
-        """Warn where nobody could take the error that a warning may be made."""
-        with suppress(RuntimeWarning):
-            self.warn(folder)
+            with suppress(RuntimeWarning):
+                warn(f"cache {folder}: {problem}", RuntimeWarning, stacklevel=4)
 
 
 def written_entry(key: bytes, reps: Reps) -> bytes:
@@ -140,7 +136,7 @@ class Cache:
             if not is_renewed:
                 raise self._refusal(error) from error
         # at the end of the process, if nobody closes it before
-        self._end = finalize(self, self.damage.warn_at_exit, folder)
+        self._end = finalize(self, self.damage.warn, folder)
 
     def _refusal(self, error: Exception) -> InputError:
         fix = "Name another folder"
@@ -277,8 +273,7 @@ class Cache:
         """Close the file and warn of damaged entries, if there were any; the second time does nothing."""
         self.base.close()
         self.usable = False
-        if self._end.detach():
-            self.damage.warn(self.folder)
+        self._end()
 
 
 def _is_damage(error: Exception) -> bool:
