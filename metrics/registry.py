@@ -177,16 +177,14 @@ def _typed(call: Call) -> Call:
     """A call by the registered name with the most of its settings; any context fits a name with some."""
     own, given = _registration(call.name), call.settings
     best, fixed = call.name, Registration("").settings
-    for name, (target, settings) in names().items() if own else ():
-        fits = all(given.get(key) == value for key, value in settings.items() if key != "context")
-        has_context = "context" not in settings or bool(given.get("context"))
-        if (
-            target == own.target
-            and fits
-            and has_context
-            and (len(settings), name) > (len(fixed), best)
-        ):  # type: ignore[union-attr]
-            best, fixed = name, settings
+    for name, entry in names().items() if own else ():
+        fits = all(
+            given.get(key) == value or (key == "context" and given.get(key))
+            for key, value in entry.settings.items()
+        )
+        is_better = (len(entry.settings), name) > (len(fixed), best)
+        if own and entry.target == own.target and fits and is_better:
+            best, fixed = name, entry.settings
     if not fixed:
         best = call.name
     rest = {key: value for key, value in given.items() if fixed.get(key) != value}

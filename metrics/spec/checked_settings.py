@@ -249,11 +249,11 @@ def _items(kind: type, arguments: Sequence[Any], of_json: bool) -> Check:
     """The check of items of one type, or, of a tuple, of a type for each."""
     checks = [checked(argument, of_json) for argument in arguments if argument is not ...]
     has_fixed_length = kind is tuple and ... not in arguments
-    takes: type = list if of_json else kind
+    takes: Any = list if of_json else kind
     name = "array" if of_json else kind.__name__.lower()
 
     def check(value: Any) -> Any:
-        if not isinstance(value, takes) or isinstance(value, str | bytes):
+        if isinstance(value, str | bytes) or not isinstance(value, takes):
             raise ValueRefusal(f"should be a valid {name}", value)
         if has_fixed_length and len(value) != len(checks):
             raise ValueRefusal(f"should have {len(checks)} items", value)
