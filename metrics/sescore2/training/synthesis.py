@@ -181,16 +181,17 @@ def synthetic_pairs(
         return {"ids": ids, "cosines": cosines}
 
     def pairs() -> Iterator[Pair]:
-        found = _arrays(neighbours_file, neighbours)
+        known_neighbours = _arrays(neighbours_file, neighbours)
+        ids, cosines = known_neighbours["ids"], known_neighbours["cosines"]
         model = MaskedLM(severity.mlm, device) if severity.mlm else None
         words = [split_words(text) for text in known]
         judge = Judge(severity, stop_words(severity.stop_words, words), words, model)
         anchors = _anchors(len(known), synthesis)
-        mean = means(found["ids"], found["cosines"])
+        mean = means(ids, cosines)
         for start in range(0, len(anchors), CHUNK):
             samples = []
             for anchor in anchors[start : start + CHUNK].tolist():
-                passing = _passing(anchor, found["ids"], found["cosines"], mean, synthesis.margin)
+                passing = _passing(anchor, ids, cosines, mean, synthesis.margin)
                 others = [words[i] for i in passing]
                 for edits in mistaken(anchor, words[anchor], others, synthesis):
                     samples.append((words[anchor], texts[known[anchor]], edits))
