@@ -60,7 +60,7 @@ MIN_HELD_OUT = 20  # references that can tell one model from another
 FEWEST_TO_HOLD_OUT = round(MIN_HELD_OUT / HELD_OUT)
 
 
-class Pair(NamedTuple):
+class SyntheticPair(NamedTuple):
     """A synthetic text, the text it was made of, and the sum of its mistakes."""
 
     hypothesis: str
@@ -116,7 +116,7 @@ OnProgress = Callable[[TrainingProgress], None]
 def fit(
     work: Path,
     out: Path,
-    pairs: Sequence[Pair],
+    pairs: Sequence[SyntheticPair],
     settings: Training,
     device: str | None = None,
     validate: Validate | None = None,
@@ -166,7 +166,7 @@ class Run:
 
     def __init__(
         self,
-        pairs: Sequence[Pair],
+        pairs: Sequence[SyntheticPair],
         settings: Training,
         device: str | None,
         validate: Validate | None,
@@ -380,7 +380,9 @@ def read_state(path: Path) -> Any:
         raise ResumeError(problem, where=str(path), fix=fix) from error
 
 
-def split(pairs: Sequence[Pair], seed: int) -> tuple[list[Pair], list[Pair]]:
+def split(
+    pairs: Sequence[SyntheticPair], seed: int
+) -> tuple[list[SyntheticPair], list[SyntheticPair]]:
     """The pairs to train on, and those held out: the pairs of a share of the references.
 
     None are held out where that would be fewer than `MIN_HELD_OUT` references.
@@ -395,7 +397,7 @@ def split(pairs: Sequence[Pair], seed: int) -> tuple[list[Pair], list[Pair]]:
     return rest, [pair for pair in pairs if pair.reference in chosen]
 
 
-def correlation_with(held_out: Sequence[Pair]) -> Validate:
+def correlation_with(held_out: Sequence[SyntheticPair]) -> Validate:
     """Pearson's correlation of a model's scores with those of pairs; 0 where either side is constant."""
     hypotheses, references, scores = zip(*held_out, strict=True)
 

@@ -52,7 +52,7 @@ from .edits import (
     split_words,
     stop_words,
 )
-from .regression_training import Pair, vectors_of
+from .regression_training import SyntheticPair, vectors_of
 from .severity import Judge, MaskedLM, Severity
 
 TILE = 1 << 24  # similarities computed at a time
@@ -131,7 +131,7 @@ def synthetic_pairs(
     severity: Severity,
     device: str | None = None,
     on_progress: OnProgress = lambda done: None,
-) -> tuple[list[Pair], str]:
+) -> tuple[list[SyntheticPair], str]:
     """Make pairs of texts with scores, or read those that an earlier run has made.
 
     Args:
@@ -180,7 +180,7 @@ def synthetic_pairs(
         )
         return {"ids": ids, "cosines": cosines}
 
-    def pairs() -> Iterator[Pair]:
+    def pairs() -> Iterator[SyntheticPair]:
         known_neighbours = _arrays(neighbours_file, neighbours)
         ids, cosines = known_neighbours["ids"], known_neighbours["cosines"]
         model = MaskedLM(severity.mlm, device) if severity.mlm else None
@@ -221,7 +221,7 @@ def _arrays(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         raise InputError(problem, where=str(path), fix=AGAIN) from error
 
 
-def _pairs(path: Path, make: Callable[[], Iterable[Pair]]) -> list[Pair]:
+def _pairs(path: Path, make: Callable[[], Iterable[SyntheticPair]]) -> list[SyntheticPair]:
     """The pairs of a file, which is made if it is not there."""
     if not path.exists():
         with complete_file(path) as draft, gzip.open(draft, "wt", encoding="utf-8") as file:
@@ -229,7 +229,7 @@ def _pairs(path: Path, make: Callable[[], Iterable[Pair]]) -> list[Pair]:
     pairs = []
     for number, line in LineSource(path):
         row = parse_small_json(line, f"{path}:{number}", AGAIN)
-        pairs.append(Pair(row["hypothesis"], row["reference"], float(row["score"])))
+        pairs.append(SyntheticPair(row["hypothesis"], row["reference"], float(row["score"])))
     return pairs
 
 
@@ -380,7 +380,9 @@ def mistaken(
             yield edits
 
 
-def judged(judge: Judge, samples: Sequence[tuple[Words, str, list[Edit]]]) -> Iterator[Pair]:
+def judged(
+    judge: Judge, samples: Sequence[tuple[Words, str, list[Edit]]]
+) -> Iterator[SyntheticPair]:
     """Pairs of samples: (words of the anchor, its source or "", edits).
 
     A mistake that counts for none is not made; a text without any left is left out.
@@ -392,4 +394,4 @@ def judged(judge: Judge, samples: Sequence[tuple[Words, str, list[Edit]]]) -> It
         if counted:
             hypothesis = joined(applied(words, [edit for edit, _ in counted]))
             score = round(sum(score for _, score in counted), 6)
-            yield Pair(hypothesis, joined(words), score)
+            yield SyntheticPair(hypothesis, joined(words), score)

@@ -32,8 +32,8 @@ from discorank.metrics.sescore2.training.regression_training import (
     HELD_OUT,
     SAME,
     STRANGE,
-    Pair,
     Run,
+    SyntheticPair,
     Training,
     TrainingProgress,
     bounds,
@@ -79,14 +79,14 @@ def texts() -> tuple[str, ...]:
 
 def synthetic(
     work: Path, synthesis: Synthesis = SYNTHESIS, severity: Severity | None = None
-) -> tuple[list[Pair], str]:
+) -> tuple[list[SyntheticPair], str]:
     work.mkdir(exist_ok=True)
     sources = dict.fromkeys(texts(), "")
     return synthetic_pairs(work, sources, synthesis, severity or Severity(), "cpu")
 
 
 @pytest.fixture(scope="module")
-def pairs(tmp_path_factory: pytest.TempPathFactory) -> list[Pair]:
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> list[SyntheticPair]:
     return synthetic(tmp_path_factory.mktemp("sescore2") / "work")[0]
 
 
@@ -94,7 +94,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> list[Pair]:
 
 
 def test_synthesis_resumes_after_each_of_its_files(
-    tmp_path: Path, pairs: list[Pair], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, pairs: list[SyntheticPair], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synthetic(tmp_path)
     assert len(list(tmp_path.iterdir())) == 3
@@ -170,7 +170,7 @@ def test_texts_are_counted() -> None:
 # examples
 
 
-def test_an_epoch_mixes_three_kinds_of_pairs(pairs: list[Pair]) -> None:
+def test_an_epoch_mixes_three_kinds_of_pairs(pairs: list[SyntheticPair]) -> None:
     run = Run(pairs, replace(TRAINING, identical=0.5, strange=0.5), "cpu", None)
     rows, scores = run.epoch(0)
     n = len(pairs)
@@ -184,9 +184,9 @@ def test_an_epoch_mixes_three_kinds_of_pairs(pairs: list[Pair]) -> None:
 
 
 def test_pairs_are_held_out_by_reference() -> None:
-    few = [Pair(f"h{i}", f"r{i // 2}", -1.0) for i in range(40)]
+    few = [SyntheticPair(f"h{i}", f"r{i // 2}", -1.0) for i in range(40)]
     assert split(few, 1) == (few, [])
-    many = [Pair(f"h{i}", f"r{i // 2}", -1.0) for i in range(round(2 * 20 / HELD_OUT))]
+    many = [SyntheticPair(f"h{i}", f"r{i // 2}", -1.0) for i in range(round(2 * 20 / HELD_OUT))]
     train, held = split(many, 1)
     assert len({pair.reference for pair in held}) == 20
     assert not {pair.reference for pair in train} & {pair.reference for pair in held}
@@ -217,7 +217,7 @@ def test_flipped_bits_of_saved_weights_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_training_ends_in_the_same_weights(
-    pairs: list[Pair], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pairs: list[SyntheticPair], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(regression_training, "SAVE_STEPS", 3)
     progress: list[TrainingProgress] = []
@@ -275,7 +275,7 @@ def test_a_training_that_is_killed_ends_in_the_same_files(tmp_path: Path) -> Non
 
 
 def test_a_kill_while_the_model_is_written_costs_nothing(
-    pairs: list[Pair], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pairs: list[SyntheticPair], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = replace(TRAINING, epochs=1, frozen=True)
     work, out = tmp_path / "work", tmp_path / "models" / "model"
@@ -307,7 +307,7 @@ def test_a_kill_while_the_model_is_written_costs_nothing(
 
 
 def test_a_training_that_diverges_writes_nothing(
-    pairs: list[Pair], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pairs: list[SyntheticPair], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = replace(TRAINING, epochs=1, frozen=True)
 
@@ -339,7 +339,7 @@ def test_a_training_that_diverges_writes_nothing(
 
 
 def test_a_finished_training_is_used_again(
-    pairs: list[Pair], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pairs: list[SyntheticPair], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is trained again; the model of other settings or data is replaced."""
     settings = replace(TRAINING, epochs=1, frozen=True)
@@ -380,7 +380,7 @@ def test_bounds_of_a_head_trained_without_dropout_map_a_text_with_itself_to_0() 
     assert measured(True) != pytest.approx(same, abs=1e-4)
 
 
-def test_training_learns_what_it_is_shown(pairs: list[Pair], tmp_path: Path) -> None:
+def test_training_learns_what_it_is_shown(pairs: list[SyntheticPair], tmp_path: Path) -> None:
     settings = replace(TRAINING, epochs=10, identical=1.0, strange=1.0)
     fit(tmp_path, tmp_path / "model", pairs, settings, "cpu")
     metric: Any = load_metric("sescore2", model=str(tmp_path / "model"), device="cpu")
@@ -390,7 +390,7 @@ def test_training_learns_what_it_is_shown(pairs: list[Pair], tmp_path: Path) -> 
 
 
 def test_the_best_weights_are_kept(
-    pairs: list[Pair], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pairs: list[SyntheticPair], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(regression_training, "SAVE_STEPS", 2)
     values = iter([0.1, 0.5, *[0.3] * 99])

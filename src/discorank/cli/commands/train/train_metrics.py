@@ -29,8 +29,8 @@ from ....metrics.rst.parser.training.parser_training import train as train_parse
 from ....metrics.rst.parser.weights import save as save_parser
 from ....metrics.sescore2.training.regression_training import (
     FEWEST_TO_HOLD_OUT,
-    Pair,
     Predict,
+    SyntheticPair,
     Training,
     TrainingProgress,
     Validate,
@@ -278,7 +278,7 @@ def _fit(
     rated: list[RatedText] | None,
     work: Path,
     out: Path,
-    pairs: Sequence[Pair],
+    pairs: Sequence[SyntheticPair],
     name: str,
     device: str | None,
 ) -> Mapping[str, int]:
