@@ -357,13 +357,13 @@ def test_equal_texts_of_a_request_are_valued_once() -> None:
 
 def test_a_long_request_is_read_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = set()
-    plain = score_endpoints._tasks
+    plain = score_endpoints.distinct_tasks
 
     def noted(*arguments: Any) -> Any:
         threads.add(threading.current_thread().name)
         return plain(*arguments)
 
-    monkeypatch.setattr(score_endpoints, "_tasks", noted)
+    monkeypatch.setattr(score_endpoints, "distinct_tasks", noted)
     with scoring("chrf") as (_, url):
         long = ["word " * 40] * 600
         values = numbers(post(url, "/v1/score", hypotheses=long, references=long))
