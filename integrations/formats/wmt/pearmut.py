@@ -33,7 +33,7 @@ from .rated_rows import (
     GatheredTexts,
     Judgement,
     Notes,
-    RatedText,
+    RatedOutput,
     Rating,
     rating_of,
     spans_inside,
@@ -100,7 +100,7 @@ class Annotation(NamedTuple):
 
     where: str
     item: str
-    of_text: RatedText
+    of_text: RatedOutput
 
 
 def read_annotations(path: str, notes: Notes) -> list[Annotation]:
@@ -220,7 +220,7 @@ class _JsonStream:
         return InputError(problem, where=self._path, fix="Export the annotations again")
 
 
-def _judged(record: _Record, pair: str, notes: Notes) -> list[tuple[str, RatedText]]:
+def _judged(record: _Record, pair: str, notes: Notes) -> list[tuple[str, RatedOutput]]:
     """The id of the item and the rated text of every annotation of a record."""
     items, annotations = record.item or [], typed(list[Any], record.annotation, "annotation")
     if len(items) != len(annotations):
@@ -244,7 +244,7 @@ def _judged(record: _Record, pair: str, notes: Notes) -> list[tuple[str, RatedTe
         # of a source that is a picture or video, what stands for it
         source = item.src if item.src_text is None else item.src_text
         source = source if isinstance(source, str) else None
-        one = RatedText(pair, document, (order, ""), system, text, source, domain, rating)
+        one = RatedOutput(pair, document, (order, ""), system, text, source, domain, rating)
         judged.append((item.item_id, one))
     return judged
 

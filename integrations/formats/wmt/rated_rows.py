@@ -1,7 +1,7 @@
 """Rated texts, segment by segment, as rows of a systems file.
 
 A row has every system of its language pair: a text that is missing is an empty one, which ``not_supplied`` names. Its
-ratings have the form of `ratings` in `readers.systems`. A reader of one more file of ratings makes a `RatedText` of a
+ratings have the form of `ratings` in `readers.systems`. A reader of one more file of ratings makes a `RatedOutput` of a
 line and gathers them (`GatheredTexts`), or a `Judgement` where the texts are in another file. What was left out, or
 taken for something else, is counted, and a warning at the end says so.
 """
@@ -69,7 +69,7 @@ class Judgement(NamedTuple):
     text: str | None = None
 
 
-class RatedText(NamedTuple):
+class RatedOutput(NamedTuple):
     """A text with what one annotator said of it.
 
     Args:
@@ -184,7 +184,7 @@ class RatedSegment:
     ratings: dict[str, dict[int, Rating | None]] = field(default_factory=dict)
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)  # metric -> system
 
-    def add(self, one: RatedText, notes: Notes) -> None:
+    def add(self, one: RatedOutput, notes: Notes) -> None:
         """Take a text; of several ratings by one annotator the last counts.
 
         Raises:
@@ -318,7 +318,7 @@ class GatheredTexts:
         self._notes = notes
         self._count = 0
 
-    def add(self, one: RatedText) -> None:
+    def add(self, one: RatedOutput) -> None:
         """Take a text; errors as `RatedSegment.add`."""
         head: Row = {"id": one.document}
         head |= {} if one.domain is None else {"domain": one.domain}

@@ -40,7 +40,7 @@ from .rated_rows import (
     GatheredTexts,
     Judgement,
     Notes,
-    RatedText,
+    RatedOutput,
     SegmentKey,
     rating_of,
     same_text,
@@ -164,7 +164,7 @@ def read_rating_table(
         elif one.score is not None:
             rating = rating_of(rater, one.score)
         try:
-            texts.add(RatedText(*key, one.text, one.source or None, one.domain, rating))
+            texts.add(RatedOutput(*key, one.text, one.source or None, one.domain, rating))
         except InputError as error:
             raise error.inside(path) from None
     yield from texts.rows(language_pair, "mqm" if is_mqm else "esa", references)

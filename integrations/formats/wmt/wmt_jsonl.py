@@ -32,8 +32,8 @@ from ..format_table import Row
 from ..readers.systems import format_of_documents
 from .rated_rows import (
     Notes,
+    RatedOutput,
     RatedSegment,
-    RatedText,
     Rating,
     is_reference,
     rated_row,
@@ -266,7 +266,7 @@ def _add_text(segment: RatedSegment, given: Mapping[str, Any], place: Place, not
     if not (segment.systems or segment.references):
         segment.source = source
     own = (given["system"], text, source, place.domain, rating)
-    segment.add(RatedText(place.pair, place.document, (0, ""), *own), notes)
+    segment.add(RatedOutput(place.pair, place.document, (0, ""), *own), notes)
 
 
 def _rating(

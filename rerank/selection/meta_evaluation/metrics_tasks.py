@@ -439,9 +439,9 @@ def level_agreement(
         }
         defined = {}
         for name, table in tables.items():
-            found = values[name][key] = agreement.averaged(table)
-            if found.value is not None:
-                defined[name] = found.value
+            average = values[name][key] = agreement.averaged(table)
+            if average.value is not None:
+                defined[name] = average.value
         if chosen.drawn is not None and key in TESTED and defined:
             tests = paired_tests(agreement, {name: tables[name] for name in defined}, chosen.drawn)
             all_p[key] = {pair: p for pair, (p, _) in _tested(defined, tests, progress).items()}
