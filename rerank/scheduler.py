@@ -34,6 +34,15 @@ def accept_all(ranking: Ranking) -> object:
     return ranking
 
 
+def accepted(ranking: Ranking, accept: Accept) -> Ranking | DiscorankError:
+    """The ranking, or why it cannot be written."""
+    try:
+        accept(ranking)
+    except DiscorankError as error:
+        return error
+    return ranking
+
+
 class Decided(NamedTuple):
     """A record that an earlier run decided: it lends its text as context and has no outcome.
 
@@ -259,7 +268,7 @@ class Scheduler:
         try:
             task = next(job.program) if result is None else job.program.send(result)
         except StopIteration as end:
-            self._finish(job, queue, self._accepted(end.value))
+            self._finish(job, queue, accepted(end.value, self.accept))
         except DiscorankError as error:
             self._finish(job, queue, error)
         else:
@@ -268,14 +277,6 @@ class Scheduler:
                 self.metrics = ()
             self.running[id(job)] = job
             self.engine.submit(id(job), task)
-
-    def _accepted(self, ranking: Ranking) -> Ranking | DiscorankError:
-        """The ranking, or why it cannot be written."""
-        try:
-            self.accept(ranking)
-        except DiscorankError as error:
-            return error
-        return ranking
 
     def _finish(self, job: _Job, queue: _DocumentQueue, outcome: Outcome) -> None:
         """Records an outcome and adds what was chosen to the context; a failed record lends its first candidate."""

@@ -21,7 +21,7 @@ from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.ray import work as ray_work
 from discorank.rerank.engines.ray.engine import RayEngine
 from discorank.rerank.engines.ray.settings import RaySettings
-from discorank.rerank.runs.row_forms import json_row
+from discorank.rerank.runs.run import json_row
 
 
 def processes(engine: Engine) -> list[float]:

@@ -18,7 +18,7 @@ from ...rerank.choice import Ranking
 from ...rerank.decider import Decider
 from ...rerank.engines.local import LocalEngine
 from ...rerank.lists import CandidateList, plain, read_list
-from ...rerank.runs.row_forms import json_row
+from ...rerank.runs.run import json_row
 from ...rerank.runs.table_files import table_of
 from ...rerank.scheduler import Outcome
 from .columns import ColumnNames, FittedColumns

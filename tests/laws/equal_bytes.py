@@ -46,7 +46,7 @@ from discorank.rerank.engines.interface import Task
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.ray.worker import Share
 from discorank.rerank.lists import read_list
-from discorank.rerank.runs.row_forms import json_row
+from discorank.rerank.runs.run import json_row
 
 from ..support.lists import WORDS, made_lists, write_lists
 

@@ -21,7 +21,7 @@ from discorank.rerank.engines import processes
 from discorank.rerank.engines.interface import Engine
 from discorank.rerank.engines.processes import ProcessEngine
 from discorank.rerank.mbr import MBRDecoder
-from discorank.rerank.runs.row_forms import json_row
+from discorank.rerank.runs.run import json_row
 
 from ...support import faulty
 from ...support.lists import made_lists, write_lists

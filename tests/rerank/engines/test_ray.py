@@ -39,7 +39,7 @@ from discorank.rerank.engines.status import WorkerMeter
 from discorank.rerank.lists import read_list
 from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.reranker import Reranker
-from discorank.rerank.runs.row_forms import json_row
+from discorank.rerank.runs.run import json_row
 
 from ...support import faulty, judging
 from ...support.lists import WORDS, different_texts, made_lists, write_lists
