@@ -22,7 +22,7 @@ in the set for one outside, the best swap first, until none gains. Sums over the
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from math import inf, isfinite, isinf
@@ -271,6 +271,9 @@ class Ranking(Generic[TextT]):
         return f"<table><caption>{escape(caption)}</caption>{''.join(lines)}</table>"
 
 
+Accept = Callable[[Ranking], object]  # raises InputError for a ranking that cannot be written
+
+
 @settings
 class Choice:
     """The choice: how many texts a ranking has, and how alike they may be.
@@ -324,9 +327,9 @@ class Choice:
             problem = "the utility compares no two candidates"
             raise InputError(problem, where="diverse", fix="Leave it out")
 
-    def check_list(self, record: CandidateList) -> None:
+    def refuse_diverse(self) -> None:
         """Raises InputError for a diverse list of candidates that are not compared with each other."""
-        if self.diverse is not None and record.pseudo_references:
+        if self.diverse is not None:
             problem = "candidates are compared with these, and a diverse list needs them compared with each other"
             fix = "Leave out --diverse, or these"
             raise InputError(problem, where="pseudo_references", fix=fix)
@@ -602,9 +605,10 @@ class RowForm(Protocol):
             InputError: it cannot be written in this form.
         """
 
-    def accept(self, ranking: Ranking) -> object:
-        """Raises InputError where `row` would."""
-        return self.row(ranking)
+    @property
+    def accept(self) -> Accept | None:
+        """Raises InputError for a ranking where `row` would; None where it never does."""
+        return self.row
 
     def chosen(self, lines: Iterator[str], record: CandidateList) -> Text:
         """The chosen text of a list, read back from the next lines that `row` made, as context of the next."""
@@ -617,14 +621,11 @@ class JsonRows(RowForm):
     """One JSON object per list."""
 
     format = "jsonl"
+    accept = None
 
     def row(self, ranking: Ranking) -> Row:
         """The row of a list."""
         return ranking.to_dict()
-
-    def accept(self, ranking: Ranking) -> object:
-        """Everything can be written."""
-        return ranking
 
     def chosen(self, lines: Iterator[str], record: CandidateList) -> Text:
         """The chosen text of the next row."""

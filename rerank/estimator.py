@@ -28,8 +28,8 @@ from .capabilities import (
     Costs,
     Needs,
 )
-from .choice import Expected, choose, with_flags
-from .engines.expectation import Normalize, combined_matrix, combined_values
+from .choice import choose, with_flags
+from .engines.expectation import Normalize, combined_values
 from .engines.interface import Result, Task
 from .lists import CandidateList, Distinct
 
@@ -112,30 +112,3 @@ class Estimator:
         best = choose(record, values, self.top_k, distinct=distinct).ranking
         kept = np.unique([distinct.of[ranked.index] for ranked in best])
         return kept, with_flags(flags, (*result.flags, "shortlisted"))
-
-    def expected(
-        self,
-        task: Task,
-        cheap: Task | None,
-        flags: tuple[str, ...],
-        nbest: int | None,
-        square: bool,
-    ) -> Generator[Task, Result, Expected]:
-        """Expected utilities of the hypotheses of a task, [H].
-
-        Args:
-            task: all pairs.
-            cheap: those of the cheap utility, if there is one.
-            flags: what the list's reader should know already.
-            nbest: how many places of the ranking matter; None for all.
-            square: whether the pseudo-references are the hypotheses.
-        """
-        budget = self.loaded_budget
-        if budget is not None:
-            from .budget.budgeted import estimated  # no list without a budget needs it
-
-            return (yield from estimated(budget, task, cheap, flags, nbest, square))
-        result = yield task
-        values = combined_values(task.metric, result, self.normalize_parts)
-        matrix = combined_matrix(task.metric, result)
-        return Expected(values, with_flags(flags, result.flags), matrix)

@@ -23,13 +23,14 @@ from ..metrics.representations import IntArray
 from ..metrics.spec.checked_settings import Composed, Converted, settings
 from ..metrics.text.texts import Context
 from .capabilities import check_together
-from .choice import Choice, Expected, Ranking, with_flags
+from .choice import Choice, Expected, with_flags
 from .decider import Decider
+from .engines.expectation import combined_matrix, combined_values
 from .engines.interface import Result, Task
 from .estimator import Estimator
 from .lists import CandidateList, Distinct
 from .order import Order
-from .pool import Pool, joined, remarks
+from .pool import Pool, remarks
 from .scheduler import Program
 from .votes.answer_shares import compares_answers, votes_of
 
@@ -118,7 +119,8 @@ class MBRDecoder(Decider):
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list: a shortlist if it is long, expected utilities, the argmax."""
-        self.choice.check_list(record)
+        if record.pseudo_references:
+            self.choice.refuse_diverse()
         distinct = Distinct(record.candidates)
         kept = np.arange(len(distinct))
         first_stage = self.estimator.first_stage
@@ -129,9 +131,19 @@ class MBRDecoder(Decider):
             # an empty text cannot win, and could be the only one that a budget does not give up
             kept = kept[distinct.can_win[kept]]
         expected = yield from self.expected(record, distinct, kept, context, flags)
-        return self._with_votes(
-            self.choice.ranking(record, distinct, kept, expected, context), record
+        ranking = self.choice.ranking(record, distinct, kept, expected, context)
+        if not self._has_votes:
+            return ranking
+        utility, references = (
+            self._utility_in(record),
+            record.pseudo_references or record.candidates,
         )
+        votes = votes_of(utility, references, self.pool.weights_of(references), ranking.text)
+        return ranking if votes is None else ranking.with_votes(votes)
+
+    @cached_property
+    def _has_votes(self) -> bool:
+        return not self.pool.oracle and compares_answers(self.loaded_utility)
 
     def expected(
         self,
@@ -144,13 +156,20 @@ class MBRDecoder(Decider):
         """Expected utilities of the kept ones of a list's distinct texts, without a shortlist."""
         task = self.pool.task(self._utility_in(record), record, distinct, kept, context)
         task = task._replace(keep_matrix=self.choice.needs_matrix)
-        cheap = self.estimator.cheap
-        of_cheap = cheap and self.pool.task(cheap, record, distinct, kept, context)
-        square = not (record.pseudo_references or self.pool.oracle)
-        flags = with_flags(flags, (*joined(task), *remarks(task)))
-        return (
-            yield from self.estimator.expected(task, of_cheap, flags, self.choice.nbest, square)
-        )
+        flags = with_flags(flags, remarks(task, joined=True))
+        budget = self.estimator.loaded_budget
+        if budget is not None:
+            from .budget.budgeted import estimated  # no list without a budget needs it
+
+            cheap = None
+            if budget.cheap is not None:
+                cheap = self.pool.task(budget.cheap, record, distinct, kept, context)
+            square = not (record.pseudo_references or self.pool.oracle)
+            return (yield from estimated(budget, task, cheap, flags, self.choice.nbest, square))
+        result = yield task
+        values = combined_values(task.metric, result, self.estimator.normalize_parts)
+        matrix = combined_matrix(task.metric, result)
+        return Expected(values, with_flags(flags, result.flags), matrix)
 
     def _utility_in(self, record: CandidateList) -> Utility:
         """The utility as it reads a list; against human references each text is read alone."""
@@ -158,18 +177,3 @@ class MBRDecoder(Decider):
             return self.loaded_utility
         texts = [candidate.text for candidate in (*record.candidates, *record.pseudo_references)]
         return self.loaded_utility.in_list(texts)
-
-    @cached_property
-    def _has_votes(self) -> bool:
-        return not self.pool.oracle and compares_answers(self.loaded_utility)
-
-    def _with_votes(self, ranking: Ranking, record: CandidateList) -> Ranking:
-        """The ranking, with the votes of its list where the utility compares answers."""
-        if not self._has_votes:
-            return ranking
-        utility, references = (
-            self._utility_in(record),
-            record.pseudo_references or record.candidates,
-        )
-        votes = votes_of(utility, references, self.pool.weights_of(references), ranking.text)
-        return ranking if votes is None else ranking.with_votes(votes)

@@ -168,17 +168,19 @@ def _human_references(record: CandidateList) -> tuple[Text, ...]:
     return record.references
 
 
-def joined(task: Task) -> tuple[str, ...]:
-    """The flag of a list with documents of unequal sentence counts that a segment metric reads as joined text."""
-    pairs = zip(task.metric.parts, task.comparisons, strict=True)
-    is_any = any(is_joined(part, comparison) for (_, part), comparison in pairs)
-    return ("joined",) if is_any else ()
+def remarks(task: Task, joined: bool = False) -> list[str]:
+    """What is to be said of the comparisons of a task, as flags of its list.
 
-
-def remarks(task: Task) -> list[str]:
-    """What the metrics of a task have to remark on its comparisons, as flags of its list."""
-    pairs = zip(task.metric.parts, task.comparisons, strict=True)
-    return [flag for (_, part), comparison in pairs for flag in part.remarks(comparison)]
+    Args:
+        task: the task.
+        joined: whether to say that a segment metric reads documents of unequal sentence counts as joined text.
+    """
+    pairs = [
+        (part, comparison)
+        for (_, part), comparison in zip(task.metric.parts, task.comparisons, strict=True)
+    ]
+    joins = ["joined" for part, comparison in pairs if joined and is_joined(part, comparison)]
+    return [*joins, *(flag for part, comparison in pairs for flag in part.remarks(comparison))]
 
 
 def _uniform_weights(candidates: Sequence[Candidate], pool: Pool, where: str) -> FloatArray:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ..metrics.errors import DiscorankError, InputError
 from ..metrics.mixture import Utility
 from ..metrics.text.texts import Context, Document, Text
-from .choice import Ranking
+from .choice import Accept, Ranking
 from .engines.interface import Engine, Result, Task
 from .lists import CandidateList
 from .order import DocumentContext, DocumentStream, Strategy
@@ -25,19 +25,14 @@ WINDOW_CHARACTERS = 1 << 24
 
 Program = Generator[Task, Result, Ranking]
 Outcome = Ranking | DiscorankError | None  # None: the record only lends context
-Accept = Callable[[Ranking], object]
 Decide = Callable[[CandidateList, Context, tuple[str, ...]], Program]
 
 
-def accept_all(ranking: Ranking) -> object:
-    """Accepts every decision."""
-    return ranking
-
-
-def accepted(ranking: Ranking, accept: Accept) -> Ranking | DiscorankError:
+def accepted(ranking: Ranking, accept: Accept | None) -> Ranking | DiscorankError:
     """The ranking, or why it cannot be written."""
     try:
-        accept(ranking)
+        if accept is not None:
+            accept(ranking)
     except DiscorankError as error:
         return error
     return ranking
@@ -93,7 +88,7 @@ class Scheduler:
         engine: Engine,
         strategy: Strategy = "independent",
         width: int = 0,
-        accept: Accept = accept_all,
+        accept: Accept | None = None,
         metrics: Sequence[Utility] = (),
     ) -> None:
         self.decide, self.engine, self.accept = decide, engine, accept

@@ -21,10 +21,10 @@ from typing import Any
 from ..metrics.errors import DiscorankError, InputError, excerpt
 from ..metrics.storage.limits import limits
 from ..metrics.text.texts import Document, Text
-from .choice import EMPTY, RankedText, Ranking, with_flags
+from .choice import EMPTY, Accept, RankedText, Ranking, with_flags
 from .lists import Candidate, CandidateList, Distinct, finite
 from .order import follows
-from .scheduler import Accept, Decided, Outcome, accepted
+from .scheduler import Decided, Outcome, accepted
 
 SYSTEM, TOKENS = "system", "tokens"
 CHOSEN = "document_choice"  # the key of a row that says what was chosen for the document
@@ -39,7 +39,7 @@ _ALIKE = "Give all lists of a document the same systems or samples, or decide se
 
 
 def document_outcomes(
-    decide: Decide, records: Iterable[Any], accept: Accept
+    decide: Decide, records: Iterable[Any], accept: Accept | None
 ) -> Iterator[tuple[Any, Outcome]]:
     """(tag, outcome) of (tag, record), the outcome of a document at each of its lists.
 
@@ -53,11 +53,12 @@ def document_outcomes(
     """
     for group, outcome in decide(_groups(records)):
         if group is not None:  # of an earlier run
-            yield from _of_lines(*group, outcome, accept)
+            lines, document = group
+            yield from _of_lines(lines, document, outcome, accept)
 
 
 def _of_lines(
-    lines: Sequence[Line], document: DocumentList | None, outcome: Outcome, accept: Accept
+    lines: Sequence[Line], document: DocumentList | None, outcome: Outcome, accept: Accept | None
 ) -> Iterator[tuple[Any, Outcome]]:
     """The outcome of every line of a group that is not written yet."""
     outcomes: list[Outcome] = [outcome] * len(lines)

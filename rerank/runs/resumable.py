@@ -423,12 +423,14 @@ def outputs(
     """
     if out is None:
         return Stream()
-    write_table = None
+    table_writer = None
     if is_table(out):
         require(str(out), "pyarrow")
         from .table_files import write_table
+
+        table_writer = write_table
     sinks = {"rows": lines_of_run(out), "errors": Path(f"{out}.errors.jsonl"), **(more or {})}
-    return Checkpoint(out, sinks, identity, {**about, "versions": _versions()}, write_table)
+    return Checkpoint(out, sinks, identity, {**about, "versions": _versions()}, table_writer)
 
 
 def error_row(error: DiscorankError, file: str, line: int, identity: str | None) -> bytes:

@@ -96,7 +96,7 @@ def run_lists(
         replay = _Replay(decider, checkpoint, form)
         loop = RowLoop(checkpoint, name, run.max_errors, on_progress, meter, on_row, is_file)
 
-        written = partial(written_row, form=form)
+        written: Callable[[Outcome], Addition] = partial(written_row, form=form)
         if run.save_utilities:
             written = partial(_with_matrix, decider=decider, form=form, checkpoint=checkpoint)
 

@@ -24,9 +24,9 @@ from discorank import (
     use_limits,
 )
 from discorank.cli.main import main
+from discorank.rerank.choice import written_row
 from discorank.rerank.lists import read_list
 from discorank.rerank.runs import run as runs
-from discorank.rerank.choice import written_row
 
 from ..support.contextual import Echo
 from ..support.lists import WORDS, write_lists
