@@ -113,25 +113,27 @@ def test_a_worker_that_is_killed_is_replaced() -> None:
     with ProcessEngine(2) as engine:
         some = decoder.decode(lists, engine)
         own_rows = [json_row(next(iter(some)))]
-        kill(engine)
+        kill(engine.workers[0])
         own_rows += [json_row(ranking) for ranking in some]
         assert sum(worker.died for worker in engine.status().workers) == 1
     assert own_rows == rows(decoder, lists)
 
 
-def test_workers_that_die_one_after_the_other_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_that_die_one_after_the_other_end_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(processes, "DEATHS", 1)
+    monkeypatch.setenv(faulty.GATES, str(tmp_path))
     with ProcessEngine(1) as engine:
-        engine.load(MBRDecoder(utility="chrf").metrics)
         call = engine._call
 
-        def dying(*arguments: Any) -> None:
-            call(*arguments)
-            kill(engine)
+        def dying(worker: processes.WorkerProcess, *arguments: Any) -> None:
+            call(worker, *arguments)
+            kill(worker)
 
         monkeypatch.setattr(engine, "_call", dying)
         with pytest.raises(ResourceError, match="2 workers in a row died"):
-            rows(MBRDecoder(utility="chrf"), list(made_lists(5, 3)), engine)
+            engine.load([faulty.Loading()])
 
 
 def test_processes_that_the_system_refuses_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,9 +189,9 @@ def test_interrupts_leave_a_resumable_run_and_no_process(
     assert out.read_bytes() == whole.read_bytes()
 
 
-def kill(engine: ProcessEngine) -> None:
-    """Kills the process of the first worker."""
-    for process in (engine.workers[0].pool._processes or {}).values():
+def kill(worker: processes.WorkerProcess) -> None:
+    """Kills the process of a worker."""
+    for process in (worker.pool._processes or {}).values():
         process.kill()
 
 
