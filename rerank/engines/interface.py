@@ -109,10 +109,9 @@ class WorkerEngine(ABC):
         return Status(work, monotonic() - self.began_at, self.waited_seconds, workers)
 
     def count_faults(self) -> None:
-        """Add the entries of caches that workers found damaged or unchecked to those of this process."""
-        work = self.status().work
+        """Add the entries of caches that workers found damaged to those of this process."""
         if self.cache is not None:
-            self.cache.faults.add(work.damaged_entries, work.unchecked_entries)
+            self.cache.damage.elsewhere += self.status().work.damaged_entries
 
     def __enter__(self) -> Self:
         return self
