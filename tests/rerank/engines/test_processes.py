@@ -25,7 +25,7 @@ from discorank.rerank.runs.run import json_row
 
 from ...support import faulty
 from ...support.lists import made_lists, write_lists
-from ...support.waiting import PATIENCE_SECONDS, wait_until
+from ...support.waiting import PATIENCE_SECONDS, has_rows, wait_until
 
 ROOT = Path(__file__).parents[3]
 
@@ -177,7 +177,7 @@ def test_interrupts_leave_a_resumable_run_and_no_process(
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
     reached = gate.with_suffix(".reached")
-    wait_until(lambda: reached.exists() or process.poll() is not None)
+    wait_until(lambda: (reached.exists() and has_rows(out)) or process.poll() is not None)
     process.send_signal(number)
     assert process.wait(PATIENCE_SECONDS) == code
     wait_until(lambda: not workers(tmp_path))
