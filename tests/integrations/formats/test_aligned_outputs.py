@@ -38,12 +38,6 @@ FORMS: dict[str, str] = {
     ),
     "moses, not in order": _lines(*(f"{i} ||| {TEXTS[i]} ||| LM0= -1 ||| -1" for i in (2, 0, 1))),
     "marian": _lines(*(f"{i} ||| {t} ||| F0= -1 ||| -1" for i, t in enumerate(TEXTS))),
-    "sockeye": _json(
-        *(
-            {"sentence_id": i, "translations": [t, "no"], "scores": [-1.0, -2.0]}
-            for i, t in enumerate(TEXTS)
-        )
-    ),
     "fairseq": "".join(
         f"S-{i}\tx\nH-{i}\t-0.5\t{TEXTS[i]}\nD-{i}\t-0.5\t{TEXTS[i]}\nP-{i}\t-0.5 -0.5\n"
         for i in (1, 0, 2)
