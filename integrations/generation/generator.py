@@ -10,7 +10,8 @@ import re
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+from warnings import warn
 
 from ...metrics.errors import DiscorankError, InputError, unknown
 from ...metrics.registry import MetricLike
@@ -64,6 +65,7 @@ class Prompt:
 
 
 Generated = CandidateList | DiscorankError
+T = TypeVar("T", CandidateList, Generated)
 
 
 class Generator(Protocol):
@@ -175,3 +177,34 @@ def lists_of(generator: Generator, prompts: Iterable[Prompt]) -> Iterator[Candid
         if isinstance(generated, DiscorankError):
             raise generated.inside(f"text {prompt_id!r}")
         yield generated
+
+
+def checked(record: CandidateList) -> Generated:
+    """The list, or the error that stands for it where every candidate is empty."""
+    if any(str(candidate.text).strip() for candidate in record.candidates):
+        return record
+    return InputError(
+        f"the model generated nothing: {len(record.candidates)} empty candidates",
+        where="text",
+        fix="Look at the end of the prompt, and at what ends a candidate",
+    )
+
+
+def has_no_choice(record: CandidateList) -> bool:
+    """Whether several candidates are all the same text."""
+    texts = {candidate.text for candidate in record.candidates}
+    return len(record.candidates) > 1 and len(texts) == 1
+
+
+def warning_of_no_choice(lists: Iterable[T]) -> Iterator[T]:
+    """The lists; warns behind the last how many of them have one distinct candidate."""
+    num_lists = without_choice = 0
+    for record in lists:
+        if not isinstance(record, DiscorankError):
+            num_lists += 1
+            without_choice += has_no_choice(record)
+        yield record
+    if without_choice:
+        problem = f"{without_choice} of {num_lists} lists have one distinct candidate"
+        remedy = "raise the temperature, or lower the cutoff"
+        warn(f"{problem}, so that nothing is chosen: {remedy}", UserWarning, stacklevel=2)

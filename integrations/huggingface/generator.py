@@ -22,8 +22,16 @@ from ...rerank.mbr import MBRDecoder
 from ...rerank.messages import user_text
 from ...rerank.reranker import Reranker
 from ...rerank.votes.confidence import TOKENS, TokenLogprobs, confidence_of
-from ..generation.generator import Generated, Prompt, before_stop, decider_of, in_groups, lists_of
-from ..generation.waiting_lists import checked, warning_of_no_choice
+from ..generation.generator import (
+    Generated,
+    Prompt,
+    before_stop,
+    checked,
+    decider_of,
+    in_groups,
+    lists_of,
+    warning_of_no_choice,
+)
 from ..scoring.list_prompts import LEAD
 from .model_loading import (
     GenerationSettings,

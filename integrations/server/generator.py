@@ -24,8 +24,16 @@ from ...rerank.messages import value_at
 from ...rerank.reranker import Reranker
 from ...rerank.votes.confidence import TOKENS, confidence_of
 from ..files.reply_choices import candidate_of, token_logprobs
-from ..generation.generator import Generated, Prompt, before_stop, decider_of, in_groups, lists_of
-from ..generation.waiting_lists import checked, warning_of_no_choice
+from ..generation.generator import (
+    Generated,
+    Prompt,
+    before_stop,
+    checked,
+    decider_of,
+    in_groups,
+    lists_of,
+    warning_of_no_choice,
+)
 from .error_details import NO_DETAILS
 from .exchange import BusyError, Client, Exchange, ExhaustedError, RefusedError, UnusableError
 from .request_loop import AHEAD, Job, RequestLoop, ServerRequest

@@ -17,8 +17,13 @@ from discorank import InputError
 from discorank.cli.main import main
 from discorank.integrations import huggingface
 from discorank.integrations.generation.document_turns import Turn, Turns
-from discorank.integrations.generation.generator import Prompt, before_stop, unescaped
-from discorank.integrations.generation.waiting_lists import checked, warning_of_no_choice
+from discorank.integrations.generation.generator import (
+    Prompt,
+    before_stop,
+    checked,
+    unescaped,
+    warning_of_no_choice,
+)
 from discorank.integrations.huggingface import HuggingFaceGenerator
 from discorank.integrations.huggingface.model_loading import GenerationSettings, LoadedModel, load
 from discorank.integrations.server.generator import candidates_in, tokens_in
