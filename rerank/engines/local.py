@@ -430,8 +430,8 @@ def result_of(task: Task, parts: Sequence[Expectation]) -> Result | DiscorankErr
         if weight and _num_not_finite(part.pairs):
             # where only some pairs are asked for, others may be finite
             if not (part.pairs["finite"] or task.whole):
-                found = [f"{n} {name}" for name, n in part.pairs.items() if n]
-                problem = f"no pair has a finite value, found {', '.join(found)}"
+                kinds = [f"{n} {name}" for name, n in part.pairs.items() if n]
+                problem = f"no pair has a finite value, found {', '.join(kinds)}"
                 fix = "Look at the metric's model and at the texts of the list"
                 return MetricError(problem, where=metric.signature(), fix=fix)
             flags = with_flags(flags, [NOT_FINITE])
