@@ -9,7 +9,6 @@ from .functions import metrics as metrics
 from .functions import read as read
 from .functions import rerank as rerank
 from .functions import score as score
-from .integrations.arrow.dataset_libraries import BatchDecider as BatchDecider
 from .integrations.arrow.dataset_libraries import to_dataset as to_dataset
 from .integrations.rewards import Scores as Scores
 from .integrations.rewards import group_reward as group_reward

@@ -11,10 +11,10 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
-from ...integrations.formats.document_outputs import read_documents
+from ...integrations.formats.document_outputs import read_documents, read_each
 from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.open_lists import open_documents, recognised_documents
-from ...integrations.formats.readers.systems import SystemsOptions, read_document
+from ...integrations.formats.readers.systems import SystemsOptions
 from ...integrations.formats.system_texts import AlignedOutputs, OutputFiles, read_outputs
 from ...integrations.formats.wmt.eval_set_folder import EvalSetOptions, read_eval_set, standards_of
 from ...integrations.formats.wmt.eval_set_rows import eval_set_of_rows, missing_texts
@@ -26,7 +26,6 @@ from ...metrics.errors import InputError
 from ...metrics.execution.meter import Meter
 from ...metrics.mixture import Utility
 from ...metrics.spec.checked_settings import Rare, settings
-from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import LineSource, NumberedLines
 from ...rerank.selection.judged_systems import is_judged
 from ...rerank.selection.meta_evaluation.eval_set import EvalSet, score_eval_set
@@ -203,22 +202,15 @@ def checked_lines(
     source: NumberedLines, keys: Sequence[HumanKey] = (), as_systems: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
     """The lines of a systems file as `checked_rows`."""
-    options = SystemsOptions(tuple(keys), tuple(as_systems))
-    for number, line in source:
-        try:
-            row = parse_json(line)
-            document = read_document(row, options, number)
-        except RecursionError:
-            raise source.refusal(number, "nested too deeply") from None
-        except InputError as error:
-            raise error.inside(f"{source.name}: document {number}") from None
-        names = {"systems": document.systems, "references": document.references}
-        own = {**names, "human": document.human}
-        yield {
-            **row,
-            "id": document.id,
-            **{key: dict(value) for key, value in own.items() if value},
-        }
+    for _, document in read_each(source, SystemsOptions(tuple(keys), tuple(as_systems))):
+        row = {**document.row, "id": document.id}
+        for key, columns in (("systems", document.systems), ("references", document.references)):
+            if columns:
+                row[key] = {
+                    name: texts[0] if document.whole else list(texts)
+                    for name, texts in columns.items()
+                }
+        yield {**row, "human": dict(document.human)} if document.human else row
 
 
 def with_own_metrics(eval_set: EvalSet, metrics: Sequence[Utility], cache: Cache | None) -> EvalSet:
