@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...metrics.optional_packages import require
 from ...rerank.choice import Ranking
-from ...rerank.runs.row_forms import json_row
+from ...rerank.runs.run import json_row
 from ...rerank.runs.table_files import table_of
 
 if TYPE_CHECKING:
