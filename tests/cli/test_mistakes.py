@@ -173,18 +173,6 @@ def test_the_command_of_a_message_runs(line: str, capsys: pytest.CaptureFixture[
     assert main(["words.txt" if word == "REFERENCES" else word for word in words[1:]]) == 0
 
 
-def test_a_report_of_what_no_command_wrote_gives_the_commands(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("jinja2")
-    words = advice(["report", "lists.jsonl"], "discorank decode", capsys)
-    middle = words.index("&&")
-    assert main([*words[1:middle], "--quiet"]) == 0
-    assert main([*words[middle + 2 :], "--quiet"]) == 0
-    assert Path("report.html").exists()
-
-
 # in Python: a call, and a fact of its error
 PYTHON_MISTAKES: tuple[tuple[Any, str], ...] = (
     (lambda: discorank.decode("a text", "chrf"), "a text: "),

@@ -100,7 +100,7 @@ def test_markup_from_outside_does_not_run(browser: Browser, tmp_path: Path) -> N
     )
     changed = replace(made, documents=documents)
     out = tmp_path / "page.html"
-    out.write_text(rendered(changed, None, EVIL), encoding="utf-8")
+    out.write_text(rendered(changed, None), encoding="utf-8")
     with browser.page(out) as page:
         assert page.complaints() == []
         assert page.requests() == [out.as_uri()]
@@ -135,7 +135,7 @@ def test_a_script_of_others_is_refused(
 ) -> None:
     out = tmp_path / "page.html"
     added = "<script>window.ran = 1</script><img src='https://example.invalid/x.png' onerror='window.ran = 2'></body>"
-    out.write_text(rendered(small, None, "t").replace("</body>", added), encoding="utf-8")
+    out.write_text(rendered(small, None).replace("</body>", added), encoding="utf-8")
     with browser.page(out) as page:
         assert page.run("typeof window.ran") == "undefined"
         assert len([line for line in page.complaints() if "Content Security Policy" in line]) >= 2
