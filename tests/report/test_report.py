@@ -146,7 +146,7 @@ def test_a_damaged_comparison_is_refused(small: SystemComparison, tmp_path: Path
     head, documents = tmp_path / HEAD, tmp_path / DOCUMENTS
     for parts, message in (
         ({"kind": "other"}, "not a saved comparison"),
-        ({"version": 1}, "is of version 1, expected 3"),
+        ({"version": 1}, "is of version 1, expected 4"),
         ({"metrics": []}, "no metrics, documents or level"),
         ({"settings": {}}, "no metrics, documents or level"),
         ({"metrics": 3}, "metrics: "),
