@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -475,29 +474,6 @@ def _utility_of(call: Call, allowed: AllowedCode, in_data: bool) -> Utility:
         raise InputError(f"{call.name} is a function and has no settings", where="metric")
     unlabelled = Function(target)
     return unlabelled if unlabelled.name == call.name else Function(target, call.name)
-
-
-def wrapped(utility: Utility, name: str, **settings: Any) -> Utility:
-    """A utility whose metrics of segments are each in a wrapper, but for those that are in one of the kind already.
-
-    Args:
-        utility: a metric or a sum.
-        name: of the wrapper; windows come to stand inside of others.
-        settings: of the wrapper.
-    """
-    from .documents.wrapper import Wrapper
-
-    kind = _object(name)
-
-    def change(metric: Metric) -> Metric:
-        if type(metric) is kind or metric.info.unit == "document":
-            return metric
-        if isinstance(metric, Wrapper) and (name == "windows" or kind in metric.kinds):
-            return replace(metric, metric=change(metric.metric))
-        made: Metric = build(kind, {"metric": metric, **settings})
-        return made
-
-    return utility.mapped(change)
 
 
 def _wrapped(target: Any, call: Call, allowed: AllowedCode, in_data: bool) -> Utility:

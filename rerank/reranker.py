@@ -382,7 +382,6 @@ def features_of_sums(
     sums: Sequence[str],
     allow_code: Sequence[str] = (),
     change: Callable[[Utility], Utility] = lambda metric: metric,
-    rename: Callable[[str], str] = lambda name: name,
 ) -> dict[Feature, float]:
     """The weight of every feature in sums, each ``0.5*x + y`` or ``x*0.5 + y``.
 
@@ -390,7 +389,6 @@ def features_of_sums(
         sums: of names of plain features, and of metrics by name, signature or YAML file.
         allow_code: as of `load_metric`.
         change: what is made of the metrics among them.
-        rename: what is made of the name of a term.
 
     Raises:
         InputError: a sum that cannot be read, an unknown feature, a metric with references, a feature given twice, a
@@ -401,7 +399,7 @@ def features_of_sums(
     for text in sums:
         for weight, name in _terms(text):
             names.append(name)
-            feature = feature_of(rename(name), allow_code)
+            feature = feature_of(name, allow_code)
             if not isinstance(feature, str):
                 feature = change(feature)
             if feature in weights:

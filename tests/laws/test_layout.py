@@ -177,9 +177,9 @@ def test_modules_know_nothing_of_what_they_say() -> None:
 
 # packages that train, and what alone imports them
 TRAINING = {
-    "metrics.discourse.roles.training": "cli.commands.train.train_metrics",
-    "metrics.rst.parser.training": "cli.commands.train.train_metrics",
-    "metrics.sescore2.training": "cli.commands.train.train_metrics",
+    "metrics.discourse.roles.training": "cli.commands.train_metrics",
+    "metrics.rst.parser.training": "cli.commands.train_metrics",
+    "metrics.sescore2.training": "cli.commands.train_metrics",
 }
 
 

@@ -20,7 +20,7 @@ import torch
 from filelock import FileLock
 
 from discorank import load_metric
-from discorank.cli.commands.train.train_metrics import validator
+from discorank.cli.commands.train_metrics import validator
 from discorank.cli.main import main
 from discorank.integrations.formats.corpora import RatedText, read_rated, read_texts
 from discorank.metrics.errors import InputError, ResumeError
@@ -557,7 +557,7 @@ def test_the_command_finds_out_at_the_start(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("discorank.cli.commands.train.train_metrics.embed", stopped)
+        patch.setattr("discorank.cli.commands.train_metrics.embed", stopped)
         assert main(command) == 130
     settings = ["--device", "cpu", "--neighbours", "8", "--margin", "0.9", "--frozen"]
     assert main([*command, *settings]) == 0

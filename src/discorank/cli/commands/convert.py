@@ -35,7 +35,6 @@ from ...integrations.formats.wmt.eval_set_rows import eval_set_of_rows
 from ...integrations.formats.written_lists import ListWriter, list_writer
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
-from ...rerank.prior import STRENGTH, Prior, check_strength, load_prior
 from ...rerank.runs.resumable import error_row, stopped
 from ..options import command, needed
 from ..options.inputs import InputOptions
@@ -47,20 +46,15 @@ from ..terminal.console import Progress, say
 
 @settings
 class ConvertOptions:
-    """How much may be wrong, and what is added.
+    """How much may be wrong, and whether documents are written.
 
     Args:
         max_errors: how many error records are reported on stderr and left out before the conversion stops.
-        prior: the file of a prior over systems: every candidate gets its weight as prior_weight, for --weights
-            field:prior_weight.
-        prior_strength: how much the prior counts.
         to: documents with outputs of systems instead of candidate lists: {formats:documents}. The file shows which of
             these it is itself, where --from does not say.
     """
 
     max_errors: Annotated[int, Field(ge=0)] = 0
-    prior: str | None = None
-    prior_strength: Annotated[float, Field(ge=0, allow_inf_nan=False)] = STRENGTH
     to: str | None = None
 
 
@@ -84,7 +78,7 @@ def convert(
     list_format: OutputFormatOptions,
 ) -> int:
     """Converts; returns the exit code."""
-    inputs = [*input.paths, options.prior, *files.hypotheses, *files.references]
+    inputs = [*input.paths, *files.hypotheses, *files.references]
     check_not_input(to.output, inputs)
     if options.to:
         _Documents(files, input, options.to).write(to.output)
@@ -95,8 +89,6 @@ def convert(
     if files.references:
         fix = "Add --hypotheses, or --to to convert documents"
         raise InputError("requires --hypotheses or --to", where="references", fix=fix)
-    prior, strength = load_prior(options.prior), options.prior_strength
-    check_strength(prior, strength)
     # what stands in files of its own is not lost
     elsewhere = ["source"] if input.sources else []
     elsewhere += ["document", "position"] if input.documents else []
@@ -108,7 +100,7 @@ def convert(
         _output(to.output) as file,
     ):
         for entry in lists:
-            row = _row(entry, prior, strength, writer)
+            row = _row(entry, writer)
             if isinstance(row, InputError):
                 num_errors += 1
                 sys.stderr.write(error_row(row, lists.name, entry.line, entry.id).decode())
@@ -126,15 +118,12 @@ def convert(
     return 3 if num_errors else 0
 
 
-def _row(
-    entry: ListEntry, prior: Prior | None, strength: float, writer: ListWriter
-) -> bytes | InputError:
+def _row(entry: ListEntry, writer: ListWriter) -> bytes | InputError:
     """The line of a list, or why it has none."""
     if entry.record is None:
         return entry.error or InputError("nothing was read")
     try:
-        record = entry.record if prior is None else prior.written(entry.record, strength)
-        return writer.written(record)
+        return writer.written(entry.record)
     except InputError as error:
         return error
 

@@ -91,12 +91,6 @@ class ReadingOptions:
         tokenizer_path: the tokenizer of models that come without one, such as MetricX.
         lang: language of the texts, such as de, for metrics that depend on it (bleu's tokenizer, bertscore's encoder,
             prism).
-        align: metrics of segments compare whole documents sentence by sentence, aligned by the metric itself, by the
-            cheap chrf or by length; see aligned(METRIC).
-        windows: metrics of segments read whole documents in overlapping windows of so many sentences, as many as fit;
-            see windows(METRIC).
-        split_sentences: makes documents of texts, for metrics of segments: lines, rule or pysbd:LANGUAGE; see
-            split(METRIC).
     """
 
     heading: ClassVar = "utility"
@@ -105,9 +99,6 @@ class ReadingOptions:
     encoder_path: Annotated[str | None, Rare()] = None
     tokenizer_path: Annotated[str | None, Rare()] = None
     lang: str | None = None
-    align: Literal["metric", "chrf", "length"] | None = None
-    windows: Annotated[int, Field(ge=1)] | None = None
-    split_sentences: str | None = None
 
 
 @settings
