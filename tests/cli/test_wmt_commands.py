@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import shutil
 from itertools import combinations
@@ -151,18 +149,6 @@ def test_wmt23_needs_no_options(capsys: pytest.CaptureFixture[str], wmt23: Path)
     assert len({(row["task"], row["better"], row["worse"]) for row in found["p"]}) == 11 * 10
 
 
-def test_task_tables_fit_a_terminal(capsys: pytest.CaptureFixture[str], wmt23: Path) -> None:
-    words = ["compare", "--tasks", "wmt23", str(wmt23), "--task-draws", "20"]
-    title, head, *rows = run(capsys, *words).splitlines()
-    assert title == "Tasks of wmt23: ranks at p <= 0.05"
-    assert head.split() == ["metric", "rank", "average"]
-    assert len(rows) == 5
-    every = run(capsys, *words, "--every-task")
-    assert "en-de,he-en,zh-en sys accuracy, weight 0.25" in every
-    assert every.count("\nmetric ") == 12
-    assert max(map(len, every.splitlines())) <= 100
-
-
 def test_tasks_with_tests_and_a_metric_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [*META, *PAIRS, "--tasks", "wmt23", "--task-draws", "100", "-m", "chrf"]
     found = json_of(capsys, "compare", TOY, *arguments)
@@ -173,19 +159,6 @@ def test_tasks_with_tests_and_a_metric_of_ours(capsys: pytest.CaptureFixture[str
     assert all(0 <= pair["p"] <= 1 for pair in pairs)
     assert average["Noisy"]["rank"] == max(row["rank"] for row in average.values()) > 1
     assert found == json_of(capsys, "compare", TOY, *arguments)
-
-
-@pytest.mark.parametrize("format", ["table", "markdown", "latex", "csv"])
-def test_formats(capsys: pytest.CaptureFixture[str], format: str) -> None:
-    draws = "10" if format == "csv" else "0"
-    arguments = [*META, *PAIRS[:2], "--task-draws", draws, "--format", format]
-    agreement = run(capsys, "compare", TOY, "--statistics", "wmt", *arguments)
-    tasks = run(capsys, "compare", TOY, "--tasks", "wmt24", *arguments)
-    for text in (agreement, tasks):
-        assert "Free-QE" in text
-    if format == "csv":
-        rows = list(csv.DictReader(io.StringIO(agreement)))
-        assert {row["statistic"] for row in rows} == {"value", "counted", "epsilon", "rank", "p"}
 
 
 def test_statistics_of_a_folder(capsys: pytest.CaptureFixture[str], values: dict[str, Any]) -> None:
@@ -359,17 +332,6 @@ def _leave_out() -> Any:
     return EvalSetOptions(missing="leave-out")
 
 
-def test_convert_says_what_a_form_has_no_place_for(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    arguments = ["--from", "mtme", "--to", "wmt-xml", "-o", tmp_path / "x", *PAIRS[:2]]
-    assert main(["convert", str(TOY), *map(str, arguments)]) == 0
-    said = capsys.readouterr().err
-    assert "wmt-xml has no place for human" in said
-    assert "wmt-xml has no place for not_supplied, left out of 1 documents" in said
-    assert f"{TOY}: 7 documents written as wmt-xml\n" in said
-
-
 def test_convert_refuses(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     arguments: list[str | Path] = ["convert", TOY, "--from", "mtme", "--language-pair", "he-en"]
     assert "unknown format of documents 'xml'" in run(capsys, *arguments, "--to", "xml", code=2)
@@ -378,11 +340,6 @@ def test_convert_refuses(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
     assert not (tmp_path / "x").exists()
     error = run(capsys, "convert", TOY, "--from", "mtme", "--to", "systems", code=2)
     assert "2 language pairs: en-de, he-en. Name one with --language-pair" in error
-
-
-def test_a_folder_is_named_as_one(capsys: pytest.CaptureFixture[str]) -> None:
-    error = run(capsys, "decode", TOY, "-u", "chrf", code=2)
-    assert "is the folder of a test set of mt-metrics-eval. Add --from mtme" in error
 
 
 def test_decode_reads_folders_and_goes_on(

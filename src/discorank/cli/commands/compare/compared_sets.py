@@ -9,7 +9,6 @@ Figures of annotators (``--raters``) belong to a set.
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -297,17 +296,15 @@ def baseline_of(
 
 
 def check_systems_files(paths: Sequence[str], form: str) -> None:
-    """Raises InputError, with the command that reads them, where files hold texts in place of documents."""
-    if form != "systems":
-        return
-    for path in paths:
+    """Raises InputError where files hold texts or lists instead of documents."""
+    for path in paths if form == "systems" else ():
         kind = _kind(path)
-        if recognised_documents(path) != form:
-            continue
         # of one file of candidate lists its reader says more
-        if kind not in (None, "systems") and (kind != "jsonl" or len(paths) > 1):
+        is_known = kind in (None, "systems") or (kind == "jsonl" and len(paths) == 1)
+        if not is_known and recognised_documents(path) == form:
             problem = f"found {about_kind(str(kind))}, expected a systems file"
-            raise InputError(problem, where=path, fix=f"For files of texts: {_command(paths)}")
+            fix = "Compare files of texts with --hypotheses FILE ... --references FILE"
+            raise InputError(problem, where=path, fix=fix)
 
 
 def _kind(path: str) -> str | None:
@@ -323,17 +320,6 @@ def _kind(path: str) -> str | None:
             return kind_of(first, source) if first.strip() else None
     except InputError:
         return None
-
-
-def _command(paths: Sequence[str]) -> str:
-    """The command that compares the files, of which those named like references are references."""
-    references = [path for path in paths if Path(path).stem.lower().startswith("ref")]
-    hypotheses = [path for path in paths if path not in references]
-    if not hypotheses:
-        hypotheses, references = list(paths), []
-    words = ["discorank", "compare", "--hypotheses", *hypotheses]
-    words += ["--references", *(references or ["REFERENCES"]), "-m", "chrf"]
-    return shlex.join(words)
 
 
 def compare_set(
