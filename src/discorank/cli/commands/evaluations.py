@@ -24,7 +24,11 @@ import numpy as np
 from ...integrations.formats.format_table import is_eval_set_folder
 from ...integrations.formats.open_lists import open_lists
 from ...integrations.formats.selection_files import read_contrastive
-from ...integrations.formats.wmt.eval_set_folder import pairs_of, write_metric_scores
+from ...integrations.formats.wmt.eval_set_folder import (
+    EvalSetOptions,
+    pairs_of,
+    write_metric_scores,
+)
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.lexical.vote import Vote
 from ...metrics.mixture import Utility
@@ -49,19 +53,13 @@ from ...tables import Column, Table, decimals, metric_names, printed_rows, whole
 from ..options import command, needed
 from ..options.decoders import MetricOptions
 from ..options.output_formats import OutputOptions
-from ..options.system_outputs import EvalSetTexts, eval_set_at, reading_options, with_own_metrics
+from ..options.system_outputs import EvalSetTexts, eval_set_at, with_own_metrics
 from ..running import check_not_input, complete_rows
 from ..terminal.console import Progress, say
 from ..terminal.watching import judged_line
+from .score import COLUMNS
 
-SYSTEM_COLUMNS = (
-    words("language pair", "language_pair"),
-    words("system", "system"),
-    metric_names("metric", "metric"),
-    decimals("corpus", "corpus"),
-    decimals("mean", "mean"),
-    whole("segments", "segments"),
-)
+SYSTEM_COLUMNS = (words("language pair", "language_pair"), *COLUMNS)
 
 
 @settings
@@ -87,6 +85,7 @@ class TestSetOptions:
     "Score the outputs of a test set. The table goes to stdout.",
     positional={"input": "?"},
     short={"metric": "m"},
+    hidden=["human_scores", "outliers", "close_references", "primary", "missing"],
     first=["input", "metric", "input_format", "metric_scores", "language_pair", "format"],
     examples=[
         "testset examples:systems.jsonl -m chrf bleu",
@@ -94,7 +93,9 @@ class TestSetOptions:
         "testset examples:systems.jsonl -m chrf --language-pair de-en --metric-scores scores",
     ],
 )
-def testset(options: TestSetOptions, texts: EvalSetTexts, loading: MetricOptions) -> None:
+def testset(
+    options: TestSetOptions, texts: EvalSetTexts, reading: EvalSetOptions, loading: MetricOptions
+) -> None:
     """Score the outputs of a test set."""
     path = needed(options.input, "input", "INPUT")
     metrics = loading.load_all(needed(options.metric, "metric"))
@@ -104,7 +105,7 @@ def testset(options: TestSetOptions, texts: EvalSetTexts, loading: MetricOptions
         fix = "Scores are written under one, such as en-de"
         raise InputError("is missing", where="language_pair", fix=fix)
     # scores of others are not written: those with holes stop nothing
-    reading = replace(reading_options(texts), missing="leave-out")
+    reading = replace(reading, missing="leave-out")
     rows: list[dict[str, Any]] = []
     for pair in pairs:
         eval_set = eval_set_at(path, Path(path).name, pair, reading, options.input_format)

@@ -147,7 +147,10 @@ def serve(
 
 def _connection(spec: UpstreamSpec, given: Given) -> Connection:
     """The connection to a server upstream; raises InputError, which names it."""
-    own = {"base_url": spec.url, **({"key_variable": spec.key_variable} if spec.name else {})}
+    own: dict[str, Any] = {
+        "base_url": spec.url,
+        **({"key_variable": spec.key_variable} if spec.name else {}),
+    }
     try:
         return build(Connection, given.values, **own)
     except InputError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 from ...integrations.formats.document_outputs import read_documents
 from ...integrations.formats.human_scores import HumanKey
@@ -105,48 +105,12 @@ class EvalSetTexts:
         language_pair: the language pairs that are read: of a folder of mt-metrics-eval all if not given, of a file
             the only one.
         mqm_weights: what errors of MQM tables count, such as major=10 minor/style=0, where not as at WMT.
-        main_reference: the reference that metrics of the WMT metrics task read, such as refA or he-en:refB; or all.
     """
 
     heading: ClassVar = "input"
 
     language_pair: tuple[str, ...] = ()
     mqm_weights: Annotated[tuple[str, ...], Rare()] = ()
-    main_reference: tuple[str, ...] = ()
-
-
-@settings
-class EvalSetReading:
-    """How the scores of test sets are read.
-
-    Args:
-        human_scores: the human scores that the task's statistics hold metrics against, such as mqm.
-        outliers: systems that do not count there, such as en-de:theta.
-        close_references: references that are no systems there though people judged them.
-        primary: the metrics that take part in task sets; all if not given.
-        missing: what is done where a metric lacks a system: error, zeros (as mt-metrics-eval does), or leave-out.
-    """
-
-    heading: ClassVar = "judgements"
-
-    human_scores: Annotated[tuple[str, ...], Rare()] = ()
-    outliers: Annotated[tuple[str, ...], Rare()] = ()
-    close_references: Annotated[tuple[str, ...], Rare()] = ()
-    primary: Annotated[tuple[str, ...], Rare()] = ()
-    missing: Annotated[Literal["error", "zeros", "leave-out"], Rare()] = "error"
-
-
-def reading_options(texts: EvalSetTexts, reading: EvalSetReading | None = None) -> EvalSetOptions:
-    """How folders are read, as the options say."""
-    reading = reading or EvalSetReading()
-    return EvalSetOptions(
-        reference=texts.main_reference,
-        human_scores=reading.human_scores,
-        outliers=reading.outliers,
-        close_references=reading.close_references,
-        primary=reading.primary,
-        missing=reading.missing,
-    )
 
 
 def eval_set_at(

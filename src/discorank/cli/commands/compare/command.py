@@ -19,6 +19,7 @@ import numpy as np
 
 from ....integrations.formats.human_scores import HumanKey
 from ....integrations.formats.score_columns import split_direction
+from ....integrations.formats.wmt.eval_set_folder import EvalSetOptions
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
 from ....metrics.representations import FloatArray
@@ -32,7 +33,7 @@ from ....rerank.selection.statistics import clean
 from ....tables import Format, Table, comma_separated, of_set, printed, shown
 from ...options import Given, command, needed
 from ...options.decoders import MetricOptions, check_references
-from ...options.system_outputs import EvalSetReading, EvalSetTexts, OutputFileOptions
+from ...options.system_outputs import EvalSetTexts, OutputFileOptions
 from ...running import check_not_input, complete_rows
 from .compared_sets import (
     CompareOptions,
@@ -60,11 +61,11 @@ def _names(*components: type) -> frozenset[str]:
 
 # the options that each mode reads
 _ALL = _names(
-    CompareOptions, OutputFileOptions, PeopleOptions, EvalSetTexts, EvalSetReading, TaskOptions
+    CompareOptions, OutputFileOptions, PeopleOptions, EvalSetTexts, EvalSetOptions, TaskOptions
 )
 _SHARED = {"input", "metric", "format", "level", "seed", "decoded", "statistics"}
 _TESTED = _names(CompareOptions, PeopleOptions) | _SHARED
-_TASK = _names(EvalSetReading) | _SHARED | {"task_draws", "language_pair", "main_reference"}
+_TASK = _names(EvalSetOptions) | _SHARED | {"task_draws", "language_pair"}
 _WMT = {"with_human", "with_outliers", "domain", "nan_as_zero", "human", "input_format"}
 _OF_FILES = _names(OutputFileOptions) - {"references"}
 MODES: Mapping[str, frozenset[str]] = {
@@ -91,7 +92,7 @@ def compare(
     outputs: OutputFileOptions,
     people: PeopleOptions,
     texts: EvalSetTexts,
-    reading: EvalSetReading,
+    reading: EvalSetOptions,
     tasks: TaskOptions,
     loading: MetricOptions,
     given: Given,

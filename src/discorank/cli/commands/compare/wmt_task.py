@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from ....integrations.formats.format_table import is_eval_set_folder
-from ....integrations.formats.wmt.eval_set_folder import language_pairs
+from ....integrations.formats.wmt.eval_set_folder import EvalSetOptions, language_pairs
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
 from ....metrics.spec.checked_settings import Field, Rare, settings
@@ -29,10 +29,8 @@ from ....rerank.selection.meta_evaluation.task_results import (
 )
 from ....tables import Column, Table, decimals, number, of_set, text_table, whole, words
 from ...options.system_outputs import (
-    EvalSetReading,
     EvalSetTexts,
     eval_set_at,
-    reading_options,
     with_own_metrics,
 )
 from ...terminal.console import Counted
@@ -84,7 +82,7 @@ class TaskReading(NamedTuple):
 
     options: TaskOptions
     texts: EvalSetTexts
-    reading: EvalSetReading
+    reading: EvalSetOptions
     human: tuple[str, ...]  # the keys of human scores of documents
     metrics: Sequence[Utility]
     cache: Cache | None
@@ -93,9 +91,8 @@ class TaskReading(NamedTuple):
 
     def eval_set(self, place: SetPlace) -> EvalSet:
         """A test set, with the scores of the metrics."""
-        how = reading_options(self.texts, self.reading)
         pair, form = place.language_pair, self.options.input_format
-        eval_set = eval_set_at(place.path, place.name, pair, how, form, self.human)
+        eval_set = eval_set_at(place.path, place.name, pair, self.reading, form, self.human)
         return with_own_metrics(eval_set, self.metrics, self.cache)
 
     @property
