@@ -228,17 +228,7 @@ def test_statistics_of_documents_without_a_source(
     assert "bare: no human scores" in run(capsys, "compare", *arguments, code=2)
 
 
-def test_all_references_count(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = tmp_path / "summaries.jsonl"
-    row = {"id": "a", "model_id": "M", "references": ["a cat sat", "a dog"], "decoded": "a dog"}
-    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
-    arguments: list[str | Path] = ["testset", path, "--from", "summeval", "-m", "chrf"]
-    error = run(capsys, *arguments, code=2)
-    assert "no reference 'refA'; there are: reference1, reference2" in error
-    assert "--main-reference NAME" in error
-    (line,) = run(capsys, *arguments, "--main-reference", "all", "--format", "json").splitlines()
-    found = json.loads(line)
-    assert (found["metric"], found["corpus"]) == ("chrf-reference1.reference2", pytest.approx(100))
+def test_all_references_count(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["compare", TOY, *PAIRS[:2], "--statistics", "wmt", "--task-draws", "0"]
     arguments += ["--with-human", "--missing", "leave-out", "--main-reference", "all"]
     found = json_of(capsys, *arguments)
@@ -251,52 +241,6 @@ def test_compare_reads_folders(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(rows_of(found["settings"], "set")) == ["toy en-de", "toy he-en"]
     assert set(rows_of(found["meta"], "human", set="toy en-de")) == {"da", "mqm"}
     assert "theta" in rows_of(found["systems"], "system", set="toy en-de")
-
-
-def test_score_writes_what_reads_back(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    folder = tmp_path / "toy"
-    shutil.copytree(TOY, folder)
-    for path in folder.glob("metric-scores/*/Gap-*"):
-        path.unlink()
-    table = run(capsys, "testset", folder, *PAIRS, "-m", "chrf", "ter", "--metric-scores", folder)
-    assert "ter-refA" in table
-    for pair in PAIRS[1:]:
-        found = read_eval_set(folder, pair)
-        names = {str(name) for name in found.metrics}
-        assert {"chrf-refA", "ter-refA", "Good-refB"} <= names
-    # and takes part in tasks
-    arguments = [*META[:6], *PAIRS, "--tasks", "wmt24", "--task-draws", "0"]
-    found_tasks = json_of(capsys, "compare", folder, *arguments)
-    assert {"chrf", "ter"} <= set(rows_of(found_tasks["values"], "metric", task="average"))
-
-
-def test_score_of_documents_in_other_forms(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    path = tmp_path / "toy.xml"
-    run(
-        capsys, "convert", TOY, "--from", "mtme", "--to", "wmt-xml", "-o", path, *PAIRS[:1], "he-en"
-    )
-    arguments = ["--main-reference", "refA", "--format", "json", "-m", "chrf"]
-    of_xml = run(capsys, "testset", path, "--from", "wmt-xml", *arguments).splitlines()
-    of_folder = run(capsys, "testset", TOY, *arguments, *PAIRS[:1], "he-en").splitlines()
-    scores = [
-        {row["system"]: row["corpus"] for row in map(json.loads, rows)}
-        for rows in (of_xml, of_folder)
-    ]
-    assert scores[0]["alpha"] == scores[1]["alpha"]
-    error = run(
-        capsys,
-        "testset",
-        path,
-        "--from",
-        "wmt-xml",
-        *arguments,
-        "--metric-scores",
-        tmp_path,
-        code=2,
-    )
-    assert "--language-pair: is missing" in error
 
 
 def test_holes_are_refused_with_what_to_add(capsys: pytest.CaptureFixture[str]) -> None:
@@ -363,15 +307,6 @@ def test_decode_reads_folders_and_goes_on(
     assert out.read_bytes() == whole
     other = [*arguments[:5], "en-de", *arguments[6:]]
     assert "language_pair" in run(capsys, *other, "-o", out, code=4)
-
-
-def test_holes_in_scores_of_others_do_not_stop_scoring(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments: list[str | Path] = ["testset", TOY, "-m", "chrf", *PAIRS[:2], "--metric-scores"]
-    run(capsys, *arguments, tmp_path)  # Gap lacks a system
-    written = {path.name for path in tmp_path.glob("metric-scores/en-de/*")}
-    assert written == {f"chrf-refA.{level}.score" for level in ("seg", "doc", "domain", "sys")}
 
 
 @pytest.mark.parametrize("drawn", [None, DrawSettings(10)])

@@ -36,7 +36,6 @@ SUBCOMMANDS = {
     "rerank": "choose by a weighted sum of features and reference-free metrics",
     "explain": "show why a candidate won",
     "score": "score texts against references",
-    "testset": "score the outputs of a test set, and write them as mt-metrics-eval does",
     "accuracy": "count how often metrics rank a correct text before contrastive ones",
     "pass-at": "pass@k and maj@k of candidate lists with references",
     "compare": "compare whole systems, with significance and human scores",
@@ -66,7 +65,7 @@ KINDS = {
 MODULES = {
     **dict.fromkeys(("diff", "explain"), "report"),
     **dict.fromkeys(("metrics", "docs", "demo"), "guide"),
-    **dict.fromkeys(("testset", "accuracy", "pass-at"), "evaluations"),
+    **dict.fromkeys(("accuracy", "pass-at"), "evaluations"),
     **dict.fromkeys(("train rst", "train roles", "train sescore2"), "train_metrics"),
     **dict.fromkeys(("train combination", "train prior"), "train_metrics"),
 }
