@@ -110,7 +110,9 @@ def compare(
     if mode == "systems files":
         # before --metric is asked for: for files of texts it is not all that is missing
         check_systems_files(paths, tasks.input_format)
-    metrics = _metrics(options, loading, may_be_none=tasks.have_scores or bool(options.human))
+    may_be_none = tasks.have_scores or bool(options.human)
+    specs = options.metric if may_be_none else needed(options.metric, "metric")
+    metrics = loading.load_all(specs)
     if files is not None and not outputs.references:
         check_references(metrics)
     check_decoded(options.decoded, tasks.have_scores, len(paths))
@@ -154,19 +156,6 @@ def _compare_sets(
         save(comparison, folder)
     is_answer = options.format == "table" and not options.details
     sys.stdout.write(answered(sets) if is_answer else printed_sets(sets, options.format))
-
-
-def _metrics(
-    options: CompareOptions, loading: MetricOptions, *, may_be_none: bool
-) -> list[Utility]:
-    """The metrics; raises InputError if there are none and must be some, or one is named twice."""
-    specs = options.metric if may_be_none else needed(options.metric, "metric")
-    metrics = loading.load_all(specs)
-    repeated = [metric.signature() for i, metric in enumerate(metrics) if metric in metrics[:i]]
-    if repeated:
-        problem = f"{repeated[0]} is given twice"
-        raise InputError(problem, where="metric", fix="Give each metric once")
-    return metrics
 
 
 def _check_outputs(paths: Sequence[str], options: CompareOptions) -> None:
