@@ -314,11 +314,7 @@ def generate(
     decider, generation = decider_and_settings(utility, settings)
     texts = plain_value(texts)
     if isinstance(texts, str | Document):
-        raise InputError(
-            f"found {excerpt(texts)}",
-            where="texts",
-            fix="Give a list of texts",
-        )
+        raise InputError(f"found {excerpt(texts)}", where="texts", fix="Give a list of texts")
     is_conversation = bool(texts) and isinstance(texts[0], Mapping)
     every = [texts] if is_conversation else texts
     prompts = [_prompt(text, i) for i, text in enumerate(every)]

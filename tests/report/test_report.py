@@ -258,31 +258,20 @@ def test_no_metric_is_believed_where_measures_disagree(small: SystemComparison) 
         assert believed(replace(human, agreement=agreement)) is None
 
 
-def test_scores_that_are_read_upside_down_are_noticed(small: SystemComparison) -> None:
+@pytest.mark.parametrize("higher", [True, False])
+def test_scores_that_are_read_upside_down_are_noticed(
+    higher: bool, small: SystemComparison
+) -> None:
     human = small.human[0]
-    wrong = [
-        replace(
-            one,
-            systems=SystemAgreement(pairwise_accuracy=0.0, pearson=-0.9),
-            segments=SegmentAgreement(),
-        )
-        for one in human.agreement
-    ]
-    for scores, fix in (
-        (
-            replace(human.scores, higher_is_better=True),
-            "if lower is better, as of errors, write mqm:lower.",
-        ),
-        (
-            replace(human.scores, higher_is_better=False),
-            "if higher is better, write mqm without :lower.",
-        ),
-    ):
-        against = replace(human, scores=scores, agreement=tuple(wrong))
-        assert fix in " ".join(summary(replace(small, human=(against,))).warnings)
-        one_agrees = replace(against, agreement=(wrong[0], human.agreement[1]))
-        said = " ".join(summary(replace(small, human=(one_agrees,))).warnings)
-        assert "upside down" not in said
+    systems = SystemAgreement(pairwise_accuracy=0.0, pearson=-0.9)
+    wrong = [replace(one, systems=systems, segments=SegmentAgreement()) for one in human.agreement]
+    scores = replace(human.scores, higher_is_better=higher)
+    against = replace(human, scores=scores, agreement=tuple(wrong))
+    said = " ".join(summary(replace(small, human=(against,))).warnings)
+    assert ("write mqm:lower" if higher else "write mqm without :lower") in said
+    one_agrees = replace(against, agreement=(wrong[0], human.agreement[1]))
+    said = " ".join(summary(replace(small, human=(one_agrees,))).warnings)
+    assert "upside down" not in said
 
 
 def test_ranks_are_ranges(small: SystemComparison) -> None:
@@ -297,22 +286,20 @@ def test_ranks_are_ranges(small: SystemComparison) -> None:
 
 def test_the_summary_warns(small: SystemComparison) -> None:
     first = small.documents[0]
-    gone = {"mqm": {**first.human["mqm"], "B": (1.0, None)}}
-    document = replace(first, human=gone)
+    document = replace(first, human={"mqm": {**first.human["mqm"], "B": (1.0, None)}})
     cut = replace(small.metrics[0], cuts=7)
-    changed = replace(
-        small, documents=(document, *small.documents[1:]), metrics=(cut, small.metrics[1])
-    )
-    warned = summary(changed).warnings
-    assert any(w.startswith("1 of 48 scores of mqm are missing") for w in warned)
-    assert "chrf did not read all of 7 texts: too long for its model." in warned
-    many = large(8, 6, 1, 1)
-    assert any(w.startswith("28 pairs of systems were tested") for w in summary(many).warnings)
+    documents = (document, *small.documents[1:])
+    changed = replace(small, documents=documents, metrics=(cut, small.metrics[1]))
+    warned = " ".join(summary(changed).warnings)
+    assert "1 of 48 scores of mqm are missing" in warned
+    assert "chrf did not read all of 7 texts" in warned
+    assert "28 pairs of systems were tested" in " ".join(summary(large(8, 6, 1, 1)).warnings)
     few = large(8, 5, 1, 1)  # no p can be below 0.0625
-    assert not any("pairs of systems were tested" in w for w in summary(few).warnings)
-    assert any(w.endswith("p cannot fall below 0.062.") for w in summary(few).warnings)
+    warned = " ".join(summary(few).warnings)
+    assert "pairs of systems were tested" not in warned
+    assert "p cannot fall below 0.062." in warned
     by_segment = replace(few, settings={**few.settings, "unit": "segment"})
-    assert not any("cannot fall" in w for w in summary(by_segment).warnings)
+    assert "cannot fall" not in " ".join(summary(by_segment).warnings)
 
 
 def test_a_system_that_people_did_not_judge_is_named(small: SystemComparison) -> None:
@@ -711,12 +698,9 @@ def test_a_choice_that_comes_out_otherwise_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("part", "problem"),
     [
-        ({"counts": {"rows": 3, "errors": None}}, "counts.errors: should be a valid integer"),
         ({"counts": {"rows": "many"}}, "counts.rows: should be a valid integer"),
         ({"input": {"digest": ""}}, "input.entries: is missing"),
-        ({"name": 5}, "name: should be a valid string"),
         ({"signature": [1]}, "signature.0: should be a valid string"),
-        ({"versions": []}, "versions: should be an object"),
         ({"settings": {"decoder": "mbr", "format": "jsonl", "human": 5}}, "cannot be read"),
     ],
 )
@@ -732,9 +716,7 @@ def test_a_damaged_run_file_is_refused(
     ("part", "problem"),
     [
         ({"gap": "wide"}, "gap: should be a valid number"),
-        ({"gap": [1]}, "gap: should be a valid number"),
         ({"index": -1}, "index: should be greater than or equal to 0"),
-        ({"id": None}, "id: should be a valid string"),
     ],
 )
 def test_a_damaged_row_is_refused(

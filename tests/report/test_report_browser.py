@@ -80,7 +80,7 @@ def test_it_shows_without_complaint_and_fits(
         page.run("for (const part of document.querySelectorAll('details')) part.open = true")
         assert page.run("document.documentElement.scrollWidth") <= width
         boxes = page.run(VISIBLE % "figure img")
-        assert len(boxes) == 1 + 2 * 3 + 3 + 2 + 2
+        assert len(boxes) == 1 + 2 + 3 + 2
         assert all(
             left >= 0 and right <= width and across > 200 and high > 50
             for left, right, across, high in boxes
@@ -106,7 +106,6 @@ def test_markup_from_outside_does_not_run(browser: Browser, tmp_path: Path) -> N
         assert page.requests() == [out.as_uri()]
         assert page.run("typeof window.ran") == "undefined"
         assert page.run("document.querySelectorAll('main :not(figure) > img, #bold').length") == 0
-        assert page.run("document.title").split() == EVIL.split()
         shown = page.run(
             "[...document.querySelectorAll('#document-view .cell h5')].map((one) => one.textContent)"
         )

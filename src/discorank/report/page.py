@@ -77,20 +77,11 @@ def rendered(comparison: SystemComparison | None, chosen: ChosenRun | None) -> s
         values["comparison"] = _comparison_values(comparison, as_markup)
     if chosen is not None:
         values["chosen"] = {
-            "path": chosen.path,
+            "run": chosen,
             "story": story(chosen),
             "warnings": cautions(chosen),
             "figures": _chosen_figures(chosen),
-            "counts": sorted(chosen.counts.items()),
-            "settings": chosen.settings,
-            "signatures": chosen.signatures,
-            "versions": chosen.head.versions,
-            "errors": chosen.errors,
-            "all_errors": chosen.counts.get("errors", 0),
-            "shown": len(chosen.lists),
             "has_marks": has_marks(chosen),
-            "meanings": chosen.meanings,
-            "all_lists": len(chosen.rows),
             "data": as_markup(as_island(as_data(chosen))),
         }
     policy = (

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -55,13 +54,12 @@ from ..options.decoders import MetricOptions
 from ..options.inputs import InputOptions
 from ..options.system_outputs import JudgementOptions, judged_documents
 from ..running import check_not_input, check_writable, complete_or_absent
-from ..terminal.console import Progress, say
+from ..terminal.console import Counted, Progress, say
 
 # settings of models that are of no use in training
 NOT_TRAINED_WITH = ("dtype", "batch_tokens", "cache", "cache_bytes")
 STAGES = ("texts", "embed", "search", "perturb", "label", "fit")
 TEXTS_FOR_BOUNDS = 2000  # of a converted checkpoint
-Tell = Callable[[int], None]
 Validate = Callable[[Predict], float]
 
 
@@ -288,7 +286,7 @@ def _made(
 ) -> Stage:
     """A stage between the texts and the model, made while progress is shown."""
     total = finished(work / "texts").counts or {}
-    with _bar("texts", total.get("kept", 0)) as tell:
+    with Counted("texts", max(1, total.get("kept", 0))) as tell:
         if name == "embed":
             return embed(work, synthesis, device, tell)
         if name == "search":
@@ -346,20 +344,6 @@ def validator(rated: Sequence[RatedText]) -> Validate:
         return 0.0 if np.isnan(tau) else tau
 
     return validate
-
-
-@contextmanager
-def _bar(unit: str, total: int) -> Iterator[Tell]:
-    """Shows how many of a known number are done."""
-    done = 0
-    with Progress(unit, lambda: done / total if total else None) as progress:
-
-        def tell(now: int) -> None:
-            nonlocal done
-            done = min(now, total)
-            progress(done)
-
-        yield tell
 
 
 @settings
