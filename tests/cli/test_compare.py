@@ -395,21 +395,6 @@ def test_a_decoded_file_is_one_more_system(
     assert load(tmp_path / "saved").systems[-1] == "by-chrf"
 
 
-def test_decoded_documents_and_tables(
-    systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    whole = decoded(systems, tmp_path / "whole.jsonl", "-u", "ter", "--choice", "document")
-    paths = [whole]
-    if find_spec("pyarrow"):
-        paths.append(
-            decoded(systems, tmp_path / "table.parquet", "-u", "ter", "--choice", "document")
-        )
-    data = data_of(capsys, systems, "-m", "chrf", "--human", "mqm:lower", "--decoded", *paths)
-    scores = [row["score"] for row in data["systems"] if row["system"] in ("whole", "table")]
-    assert len(scores) == len(paths)
-    assert len(set(scores)) == 1
-
-
 def test_texts_of_no_judged_system_are_counted(
     systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -71,7 +71,7 @@ def test_equal_runs_and_rows_without_a_run_file(
     [
         (["a"], "1 files, expected two. discorank diff A.jsonl B.jsonl"),
         (["a", "none.jsonl"], "none.jsonl: cannot be opened"),
-        (["a", "rows"], "rows:1: found {'x': 1}, expected a row with id and text"),
+        (["a", "rows"], "rows:1: id: found no id"),
         (["a", "far"], "far: has no list that a has. Give two runs of the same input"),
     ],
 )

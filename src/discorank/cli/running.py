@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -228,3 +229,14 @@ def complete_rows(path: str) -> Iterator[BinaryIO]:
                 yield lines
         else:
             yield draft
+
+
+@contextmanager
+def output_file(path: str | None, *, rows: bool = True) -> Iterator[BinaryIO]:
+    """Stdout, or a file as `complete_rows` makes it, or, of what is not rows, as `complete_or_absent`."""
+    if path in (None, "-"):
+        yield sys.stdout.buffer
+        sys.stdout.flush()
+        return
+    with complete_rows(str(path)) if rows else complete_or_absent(str(path)) as file:
+        yield file

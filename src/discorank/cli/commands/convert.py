@@ -10,9 +10,8 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 
 from ...integrations.files.entries import ListEntry
 from ...integrations.formats.format_table import (
@@ -40,7 +39,7 @@ from ..options import command, needed
 from ..options.inputs import InputOptions
 from ..options.output_formats import OutputFormatOptions, OutputOptions
 from ..options.system_outputs import OutputFileOptions, aligned_outputs, checked_lines, checked_rows
-from ..running import check_not_input, check_plain, complete_or_absent, complete_rows
+from ..running import check_not_input, check_plain, output_file
 from ..terminal.console import Progress, say
 
 
@@ -97,7 +96,7 @@ def convert(
     with (
         input.opened() as lists,
         Progress("lists", lists.fraction) as progress,
-        _output(to.output) as file,
+        output_file(to.output) as file,
     ):
         for entry in lists:
             row = _row(entry, writer)
@@ -126,17 +125,6 @@ def _row(entry: ListEntry, writer: ListWriter) -> bytes | InputError:
         return writer.written(entry.record)
     except InputError as error:
         return error
-
-
-@contextmanager
-def _output(path: str | None) -> Iterator[BinaryIO]:
-    """Stdout, or a file that takes its name only when it is complete."""
-    if path in (None, "-"):
-        yield sys.stdout.buffer
-        sys.stdout.flush()
-        return
-    with complete_rows(str(path)) as file:
-        yield file
 
 
 Row = dict[str, Any]
@@ -230,12 +218,7 @@ def _is_derived(row: Row) -> bool:
 
 
 def _write_lines(output: str | None, lines: Iterable[bytes]) -> None:
-    """To stdout, or into a file that takes its name when it is complete."""
-    if output in (None, "-"):
-        sys.stdout.buffer.writelines(lines)
-        sys.stdout.flush()
-        return
-    with complete_or_absent(str(output)) as file:
+    with output_file(output, rows=False) as file:
         file.writelines(lines)
 
 

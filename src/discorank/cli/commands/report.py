@@ -25,6 +25,7 @@ from typing import Annotated, Any, Literal
 
 from ...functions import deciding_metrics, explained
 from ...integrations.formats.open_lists import Lists
+from ...integrations.scoring.list_prompts import read_chosen_texts
 from ...metrics.errors import MAX_NAMES, InputError, MetricError, unknown
 from ...metrics.mixture import Utility
 from ...metrics.registry import load_from_data
@@ -33,7 +34,7 @@ from ...metrics.spec.user_code import AllowedCode, CodeRefusedError
 from ...metrics.storage.bundled_files import bundled
 from ...report.choices import ChosenRun, read_run
 from ...report.choices import explained as shown_list
-from ...report.differences import difference_data, difference_lines, differences, read_choices
+from ...report.differences import difference_data, difference_lines, differences
 from ...report.explanation import FEATURES, ON_A_PAGE, explanation_text, meanings
 from ...report.page import rendered
 from ...report.plots import plot_package, template_package
@@ -50,7 +51,7 @@ from ...rerank.shrinkage import Shrinkage
 from ..options import command, needed
 from ..options.decoders import BudgetOptions, DecoderOptions, MetricOptions
 from ..options.inputs import READ_BESIDE, InputOptions, file_key
-from ..running import check_not_input, check_writable, complete_or_absent
+from ..running import check_not_input, check_writable, output_file
 from ..terminal.console import Counted, say
 
 REASONS = 3  # places of a list for which the metrics say why
@@ -111,12 +112,10 @@ def report(options: ReportOptions, input: InputOptions, metrics: MetricOptions) 
     if chosen is not None and options.limit:
         chosen = with_reasons(chosen, options, input, metrics)
     page = rendered(comparison, chosen).encode("utf-8", "replace")
-    if output == "-":
-        sys.stdout.buffer.write(page)
-        return
-    with complete_or_absent(output) as file:
+    with output_file(output, rows=False) as file:
         file.write(page)
-    say(f"{output}: {len(page) / 1e6:.1f} MB")
+    if output != "-":
+        say(f"{output}: {len(page) / 1e6:.1f} MB")
 
 
 def _files_read(compared: Sequence[str], decided: Sequence[str]) -> list[str]:
@@ -157,7 +156,7 @@ def diff(options: DiffOptions, input: InputOptions) -> None:
         problem = f"{len(options.runs)} files, expected two"
         raise InputError(problem, where="RUNS", fix="discorank diff A.jsonl B.jsonl")
     first, second = options.runs
-    chosen = read_choices(first), read_choices(second)
+    chosen = read_chosen_texts(first), read_chosen_texts(second)
     if not chosen[0].keys() & chosen[1].keys():
         problem = f"has no list that {first} has"
         raise InputError(problem, where=second, fix="Give two runs of the same input")
