@@ -29,7 +29,8 @@ from discorank.integrations.proxy.questions import (
 from discorank.integrations.proxy.score_endpoints import SHARED
 from discorank.integrations.proxy.score_forms import FORMS
 from discorank.integrations.proxy.settings import USUAL_PATHS, DrawingSettings
-from discorank.metrics.registry import BUILT_IN, metric_class
+from discorank.metrics.names import BUILT_IN
+from discorank.metrics.registry import metric_class
 from discorank.metrics.storage.limits import Limits
 
 sys.path.insert(0, str(Path(__file__).parent / "site"))

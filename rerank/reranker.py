@@ -17,7 +17,7 @@ import numpy as np
 
 from ..metrics.errors import InputError, MetricError, ModelLoadError, excerpt, unknown
 from ..metrics.mixture import NEGATED, Mix, Utility, added, rewards_errors
-from ..metrics.registry import is_known_otherwise, load_metric, names
+from ..metrics.registry import is_unknown, load_metric, names
 from ..metrics.representations import FloatArray
 from ..metrics.spec.checked_settings import Composed, Converted, Internal, settings
 from ..metrics.spec.signature import split_sum, written_sum
@@ -382,6 +382,7 @@ def features_of_sums(
     sums: Sequence[str],
     allow_code: Sequence[str] = (),
     change: Callable[[Utility], Utility] = lambda metric: metric,
+    rename: Callable[[str], str] = lambda name: name,
 ) -> dict[Feature, float]:
     """The weight of every feature in sums, each ``0.5*x + y`` or ``x*0.5 + y``.
 
@@ -389,6 +390,7 @@ def features_of_sums(
         sums: of names of plain features, and of metrics by name, signature or YAML file.
         allow_code: as of `load_metric`.
         change: what is made of the metrics among them.
+        rename: what is made of the name of a term.
 
     Raises:
         InputError: a sum that cannot be read, an unknown feature, a metric with references, a feature given twice, a
@@ -399,7 +401,7 @@ def features_of_sums(
     for text in sums:
         for weight, name in _terms(text):
             names.append(name)
-            feature = feature_of(name, allow_code)
+            feature = feature_of(rename(name), allow_code)
             if not isinstance(feature, str):
                 feature = change(feature)
             if feature in weights:
@@ -449,7 +451,7 @@ def feature_of(spec: Any, allow_code: Sequence[str] = ()) -> Feature:
         metric = load_metric(spec, allow_code=allow_code)
     except InputError as error:
         is_name = isinstance(spec, str) and "(" not in spec and "+" not in spec
-        if is_name and spec not in names() and not is_known_otherwise(spec):
+        if is_name and is_unknown(spec):
             raise unknown("feature", spec, (*PLAIN, EXPECTED, "field:NAME", *names())) from None
         raise error.inside("features") from None
     for _, part in metric.parts:
