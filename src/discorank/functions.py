@@ -59,6 +59,9 @@ OneList = CandidateList | Mapping[str, Any] | Sequence[Candidate | Document]
 Features = str | Sequence[str] | Mapping[Any, float]
 Settings = Mapping[str, Any]
 
+_BY_KEY = ("source", "logprobs", "pseudo_references", "references")
+F = TypeVar("F", bound=Callable[..., Any])
+
 
 class ListKeys(TypedDict, total=False):
     """What belongs to a list that is given as its texts alone; of several lists, a sequence with a value of each.
@@ -118,8 +121,6 @@ class RerankSettings(ChoiceSettings, total=False):
 
 
 _OF_LISTS = frozenset(ListKeys.__annotations__)
-_BY_KEY = ("source", "logprobs", "pseudo_references", "references")
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Default:

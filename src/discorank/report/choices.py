@@ -38,6 +38,11 @@ from .summary_text import with_noun, without_settings
 
 _ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 
+SEVERITIES = ("minor", "major", "critical")
+MAX_ERRORS = 200  # shown; all are counted
+_FIX = "Give the output of decode or rerank"
+_WITH_RUN_FILE = "with its .run.json beside it, or a folder of compare --save"
+
 
 def as_island(data: Any) -> str:
     """JSON for a ``<script type="application/json">``: no letter of it has a meaning in HTML.
@@ -138,9 +143,6 @@ def _all_rounded(values: FloatArray) -> list[float | None]:
     return [rounded(clean(value)) for value in values]
 
 
-SEVERITIES = ("minor", "major", "critical")
-
-
 class MarkedError(NamedTuple):
     """Code points of a text from `start` to before `end`; they may be none."""
 
@@ -228,11 +230,6 @@ def _described(text: str, errors: Sequence[MarkedError]) -> Iterator[str]:
         place = f'"{marked}"' if marked else f"at {error.start}"
         confidence = "" if error.confidence is None else f" {error.confidence:.2f}"
         yield f"{error.severity} {place}{confidence}"
-
-
-MAX_ERRORS = 200  # shown; all are counted
-_FIX = "Give the output of decode or rerank"
-_WITH_RUN_FILE = "with its .run.json beside it, or a folder of compare --save"
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,8 @@ from .summary_text import lead, short_names, summary
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+Scores = Sequence[float | None]
+
 
 def answer_lines(comparison: SystemComparison) -> Iterator[str]:
     """The headline, what supports it, what to be careful with, the table, the signatures."""
@@ -73,9 +75,6 @@ def _computed(comparison: SystemComparison) -> Iterator[str]:
 
 def _wrapped(sentence: str) -> str:
     return fill(printable(sentence), WIDTH, subsequent_indent="  ", break_long_words=False)
-
-
-Scores = Sequence[float | None]
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,6 +1,7 @@
-"""The summary in words: which system to ship, how sure that is, which metric to believe, what to be careful with.
+"""The conclusions of a comparison in words: the best system, how sure that is, which metric agrees with people, caveats.
 
-Which metric to believe is told by pairs of systems, by correlation, and within segments, or that it is open.
+A metric is believed if none surpasses it by any measure: pairs of systems, Pearson's correlation of systems, tau-b
+within segments. Otherwise the question is called open.
 """
 
 from __future__ import annotations

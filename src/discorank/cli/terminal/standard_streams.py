@@ -28,6 +28,9 @@ from ...printable import printable
 # for what is closed: a file that refuses to be read, one that refuses to be written, one that takes all
 _STANDINS = ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY))
 
+PATIENCE_SECONDS = 10.0  # in which a further signal does not disturb the ending
+AGAIN_SECONDS = 0.05  # until a signal is sent again whose exception was lost
+
 
 class _Said(TextIOWrapper):
     """stderr whose reader may be gone: a message that cannot be shown ends no run."""
@@ -168,10 +171,6 @@ def silence_stdout() -> None:
         standin = os.open(os.devnull, os.O_WRONLY)
         os.dup2(standin, sys.stdout.fileno())
         os.close(standin)
-
-
-PATIENCE_SECONDS = 10.0  # in which a further signal does not disturb the ending
-AGAIN_SECONDS = 0.05  # until a signal is sent again whose exception was lost
 
 
 class TerminatedError(KeyboardInterrupt):

@@ -54,6 +54,8 @@ from .wmt_task import (
     task_set_tables,
 )
 
+MORE = "--details prints the tests of every pair and agreement with people by all measures"
+
 
 def _names(*components: type) -> frozenset[str]:
     return frozenset(field.name for component in components for field in fields(component))
@@ -186,9 +188,6 @@ def _folders(options: CompareOptions, names: Sequence[str]) -> list[Path]:
     for folder in folders:
         check_folder(folder)
     return folders
-
-
-MORE = "--details prints the tests of every pair and agreement with people by all measures"
 
 
 def answered(sets: Mapping[str, SystemComparison]) -> str:

@@ -1,9 +1,9 @@
-"""The sets that ``compare`` reads: a file is one, a folder of mt-metrics-eval one per language pair.
+"""The sets of systems that ``compare`` reads, and the comparison of one of them.
 
-``compare --hypotheses``: systems' outputs in files of their own; what to do where --hypotheses lacks.
-
-Compares the systems of one systems file as the options of ``compare`` say; what ``--decoded`` names are systems too.
-Figures of annotators (``--raters``) belong to a set.
+A set is a systems file, a language pair of a folder of mt-metrics-eval, or the files of ``--hypotheses``, with text by
+line. Judgements from files of their own (``--judged``) join its documents, and each run named by ``--decoded`` is one
+more system. With the comparison come remarks on what may mislead: few units, cut texts, a metric that judges its own
+choices.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ from ..cite import signatures_of
 
 if TYPE_CHECKING:
     from ....metrics.execution.cache import Cache
+
+NOT_INDEPENDENT = "warning: segments of one document are not independent: p is too small, intervals are too narrow"
 
 
 @settings
@@ -140,9 +142,6 @@ def _warn_of_lone_raters(
             f"warning: {dimension}: {names} rated one system only: how strict they are cannot be told from how good "
             "it is"
         )
-
-
-NOT_INDEPENDENT = "warning: segments of one document are not independent: p is too small, intervals are too narrow"
 
 
 def _checked_unit(unit: str | int) -> str | int:
