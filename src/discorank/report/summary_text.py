@@ -1,4 +1,4 @@
-"""The conclusions of a comparison in words: the best system, how sure that is, which metric agrees with people, caveats.
+"""The conclusions of a comparison in words: the best system, how sure that is, which metric agrees with people.
 
 A metric is believed if none surpasses it by any measure: pairs of systems, Pearson's correlation of systems, tau-b
 within segments. Otherwise the question is called open.
