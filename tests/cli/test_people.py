@@ -98,7 +98,7 @@ def test_priors_and_choices_are_made_of_it(
     assert "Name one, such as --language-pair en-cs_CZ" in error
     pair = ("--language-pair", "en-cs")
     told = run(capsys, "train", "prior", path, "--human", "esa", "-o", prior, *pair)
-    assert told.splitlines()[1].split()[0] == "D"
+    assert told.splitlines()[2].split()[0] == "D"
     decode = ("decode", path, "--from", "wmt-jsonl", "-u", "chrf", "-o", chosen, *pair)
     run(capsys, *decode, "--prior", prior)
     ids = [json.loads(line)["id"] for line in chosen.read_text("utf-8").splitlines()]
