@@ -23,7 +23,6 @@ from ...rerank.messages import user_text
 from ...rerank.reranker import Reranker
 from ...rerank.votes.confidence import TOKENS, TokenLogprobs, confidence_of
 from ..generation.generator import Generated, Prompt, before_stop, decider_of, in_groups, lists_of
-from ..generation.waiting_lists import checked, warning_of_no_choice
 from ..scoring.list_prompts import LEAD
 from .model_loading import (
     GenerationSettings,
@@ -220,7 +219,7 @@ class HuggingFaceGenerator:
             _, num_cut = reading
             if num_cut:
                 prompt = prompt.with_extra({"truncated_input_tokens": num_cut})
-            yield checked(prompt.with_candidates(*(pool.candidates(i) for pool in pools)))
+            yield prompt.generated(*(pool.candidates(i) for pool in pools))
             i += 1
 
     def _read(self, prompt: Prompt) -> tuple[list[int], int] | DiscorankError:
@@ -326,7 +325,7 @@ def generate(
         )
     generator = HuggingFaceGenerator(model, tokenizer, generation)
     _check_texts(generator, prompts)
-    return list(decider.decode(warning_of_no_choice(lists_of(generator, prompts)), engine))
+    return list(decider.decode(lists_of(generator, prompts), engine))
 
 
 def _prompt(text: Any, number: int) -> Prompt:

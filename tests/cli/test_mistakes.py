@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -147,15 +146,6 @@ def advice(arguments: list[str], begin: str, capsys: pytest.CaptureFixture[str])
     match = re.search(re.escape(begin) + r".*?(?=, or allow|$)", message)
     assert match, message
     return shlex.split(match.group())
-
-
-def test_a_misspelt_key_is_renamed_by_the_command_of_the_message(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    Path("my lists.jsonl").write_text(Path("typo.jsonl").read_text())
-    words = advice(["decode", "my lists.jsonl", "-u", "chrf"], "sed ", capsys)
-    renamed = subprocess.run(words[:3], capture_output=True, check=True, text=True)
-    assert renamed.stdout == '{"id": "a", "candidates": ["x"]}\n'
 
 
 def test_the_command_of_a_message_runs(capsys: pytest.CaptureFixture[str]) -> None:

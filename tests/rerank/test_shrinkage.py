@@ -206,7 +206,7 @@ def test_what_cannot_be_shrunk_is_refused(
                 made(1)
             )
         )
-    with pytest.raises(InputError, match="system_means: a"):
+    with pytest.raises(InputError, match=r"system_means\.a"):
         Reranker({"field:x": 1.0}, shrink=0.5, system_means={"a": "b"})
     with pytest.raises(InputError, match="one system"):
         SystemMeans.of([[("a", 1.0), ("a", float("nan"))]])

@@ -251,7 +251,7 @@ def test_tiles_and_stages_have_the_bytes_of_the_whole(
     fresh = Fresh.concat([share.represent(k, 2, None) for k in range(2)])  # type: ignore[misc]
     steps = tiles_of(0, 20, 20, True, 3)
     tiles = [tile for step in steps for tile in share.compare(fresh, step)]
-    ((expectation, _),) = share.reduce(fresh, tiles).values()
+    (expectation,) = share.reduce(fresh, tiles).values()
     assert expectation.matrix is not None
     assert expectation.matrix.tobytes() == whole.tobytes()
 

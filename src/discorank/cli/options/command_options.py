@@ -426,7 +426,7 @@ class Command:
         """Raises InputError for a flag that has no effect without another option."""
         for name in flags:
             for mark in self.marks.get(name, ()):
-                others = mark.settings if isinstance(mark, Beside) else ()
+                others = mark.names if isinstance(mark, Beside) else ()
                 known = [other for other in others if other in self.types]
                 if known and all(values[other] == self.defaults[other] for other in known):
                     beside = " or ".join(map(flag_of, known))

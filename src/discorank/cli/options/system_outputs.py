@@ -11,10 +11,10 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
-from ...integrations.formats.document_outputs import read_documents
+from ...integrations.formats.document_outputs import read_documents, read_each
 from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.open_lists import open_documents, recognised_documents
-from ...integrations.formats.readers.systems import SystemsOptions, read_document
+from ...integrations.formats.readers.systems import SystemsOptions
 from ...integrations.formats.system_texts import AlignedOutputs, OutputFiles, read_outputs
 from ...integrations.formats.wmt.judgements import read_judged, read_rankings, with_judged
 from ...integrations.formats.wmt.pearmut import read_judged_by_pearmut
@@ -22,7 +22,6 @@ from ...integrations.formats.wmt.rated_rows import JudgedRow
 from ...integrations.formats.wmt.rating_table import is_appraise, read_appraise
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Rare, settings
-from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import LineSource, NumberedLines
 from ...rerank.selection.judged_systems import is_judged
 from ...rerank.selection.system_scores import DocumentOutputs
@@ -125,22 +124,15 @@ def checked_lines(
     source: NumberedLines, keys: Sequence[HumanKey] = (), as_systems: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
     """The lines of a systems file as `checked_rows`."""
-    options = SystemsOptions(tuple(keys), tuple(as_systems))
-    for number, line in source:
-        try:
-            row = parse_json(line)
-            document = read_document(row, options, number)
-        except RecursionError:
-            raise source.refusal(number, "nested too deeply") from None
-        except InputError as error:
-            raise error.inside(f"{source.name}: document {number}") from None
-        names = {"systems": document.systems, "references": document.references}
-        own = {**names, "human": document.human}
-        yield {
-            **row,
-            "id": document.id,
-            **{key: dict(value) for key, value in own.items() if value},
-        }
+    for _, document in read_each(source, SystemsOptions(tuple(keys), tuple(as_systems))):
+        row = {**document.row, "id": document.id}
+        for key, columns in (("systems", document.systems), ("references", document.references)):
+            if columns:
+                row[key] = {
+                    name: texts[0] if document.whole else list(texts)
+                    for name, texts in columns.items()
+                }
+        yield {**row, "human": dict(document.human)} if document.human else row
 
 
 @settings
