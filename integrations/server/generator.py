@@ -25,7 +25,6 @@ from ...rerank.reranker import Reranker
 from ...rerank.votes.confidence import TOKENS, confidence_of
 from ..files.reply_choices import candidate_of, token_logprobs
 from ..generation.generator import Generated, Prompt, before_stop, decider_of, in_groups, lists_of
-from ..generation.waiting_lists import checked, warning_of_no_choice
 from .error_details import NO_DETAILS
 from .exchange import BusyError, Client, Exchange, ExhaustedError, RefusedError, UnusableError
 from .request_loop import AHEAD, Job, RequestLoop, ServerRequest
@@ -134,7 +133,7 @@ def outcome(prompt: Prompt, drawings: Mapping[str, Drawing[Candidate]]) -> Gener
             missing["missing_because"] = str(drawing.error)
     if missing:
         prompt = prompt.with_extra(missing)
-    return checked(prompt.with_candidates(*(drawing.candidates() for drawing in drawings.values())))
+    return prompt.generated(*(drawing.candidates() for drawing in drawings.values()))
 
 
 EMPTY_REPLIES = 3  # replies without any text, after which a pool is given up
@@ -494,4 +493,4 @@ def generate(
         text if isinstance(text, Prompt) else Prompt(str(i), text, text)
         for i, text in enumerate(texts)
     )
-    return decider.decode(warning_of_no_choice(lists_of(generator, prompts)), engine)
+    return decider.decode(lists_of(generator, prompts), engine)
