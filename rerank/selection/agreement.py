@@ -301,7 +301,7 @@ def _pearsons(rows: FloatArray, human: FloatArray) -> FloatArray:
     """Pearson's correlation of every row [b, S] with [S], nan where the row does not vary."""
     numerators, denominators = pearsons(human, rows, TIE)
     undefined = np.full(len(rows), np.nan)
-    return np.divide(numerators, denominators, out=undefined, where=denominators > 0)
+    return np.asarray(np.divide(numerators, denominators, out=undefined, where=denominators > 0))
 
 
 def _accuracies(rows: FloatArray, human: FloatArray) -> FloatArray:

@@ -221,10 +221,10 @@ def the_pair(pairs: Mapping[str, int], given: str | None, notes: Notes) -> str:
         fix = f"Name one, such as --language-pair {min(filter(None, pairs))}"
         problem = f"language pairs and their segments: {listed}"
         raise InputError(problem, where=notes.name, fix=fix)
-    if given in pairs:
-        pair = given
-    elif given is None or set(pairs) == {""}:  # a file that names no pair is all of the one
+    if given is None or set(pairs) == {""}:  # a file that names no pair is all of the one
         pair = next(iter(pairs))
+    elif given in pairs:
+        pair = given
     elif len(longer) == 1:
         pair = longer[0]
     else:

@@ -157,14 +157,15 @@ def read_rating_table(
     if not targets:
         raise InputError("no lines below the head", where=path)
     texts = GatheredTexts(notes)
-    for (*key, rater), one in targets.items():
+    for (pair, document, segment, system, rater), one in targets.items():
         rating = None
         if is_mqm:
             rating = rating_of(rater, -one.weight or 0.0, one.spans)
         elif one.score is not None:
             rating = rating_of(rater, one.score)
+        own = (one.text, one.source or None, one.domain, rating)
         try:
-            texts.add(RatedOutput(*key, one.text, one.source or None, one.domain, rating))
+            texts.add(RatedOutput(pair, document, segment, system, *own))
         except InputError as error:
             raise error.inside(path) from None
     yield from texts.rows(language_pair, "mqm" if is_mqm else "esa", references)
@@ -243,10 +244,12 @@ def _add(
         notes.counts[f"errors of severity {severity!r:.40} have no weight, and count 0"] += 1
     one.weight += weight or 0.0
     end = len(one.text)  # where lines differ in white space
-    places = [(min(start, end), min(stop, end), False) for start, stop in spans]
+    places: list[tuple[int | None, int | None, bool]] = [
+        (min(start, end), min(stop, end), False) for start, stop in spans
+    ]
     places += [(start, stop, True) for start, stop in source_spans]
     for place in places or [(None, None, False)]:
-        one.spans.append(span_of(*place[:2], severity, category, place[2]))
+        one.spans.append(span_of(place[0], place[1], severity, category, place[2]))
 
 
 _MARK = re.compile("</?v>")

@@ -38,7 +38,7 @@ from ..statistics import MAX_SIGNS, PairDifferences, correlation, mean_ranks, pa
 
 Averaging = Literal["none", "sys", "item"]
 AVERAGINGS: tuple[Averaging, ...] = ("none", "sys", "item")
-SOFT = "soft_pairwise_accuracy"
+SOFT: Literal["soft_pairwise_accuracy"] = "soft_pairwise_accuracy"
 CALIBRATED = ("tau_opt", "acc_opt")
 DRAWS, SEED = 1000, 4  # of signs
 Tables = Sequence[FloatArray]  # scores [S, N] of every language pair
@@ -98,7 +98,7 @@ class Agreement:
         start = 0
         for used in self._used:
             self.rows += _rows(used, coefficient.averaging, start)
-            start += np.count_nonzero(used)
+            start += int(np.count_nonzero(used))
         self._soft: SoftAccuracy | None = None
         if coefficient.statistic == SOFT and self.people.size and len(human[0]) > 1:
             self._soft = SoftAccuracy(self.people.reshape(len(human[0]), -1), seed)

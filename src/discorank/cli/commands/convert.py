@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, Any, Literal
 
 from ...integrations.files.entries import ListEntry
 from ...integrations.formats.format_table import DocumentRows, documents_of, format_of
@@ -24,32 +23,28 @@ from ...integrations.formats.wmt.eval_set_rows import eval_set_of_rows
 from ...integrations.formats.written_lists import ListWriter
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
-from ...rerank.prior import STRENGTH, Prior, check_strength, load_prior
 from ...rerank.runs.resumable import as_line, error_row, stopped
 from ..options import command, needed
 from ..options.inputs import InputOptions
 from ..options.output_formats import OutputFormatOptions, OutputOptions
 from ..options.system_outputs import OutputFileOptions, aligned_outputs, checked_lines, checked_rows
-from ..running import check_not_input, complete_or_absent, complete_rows
+from ..running import check_not_input, output_file
 from ..terminal.console import Progress, say
+
+Row = dict[str, Any]
 
 
 @settings
 class ConvertOptions:
-    """How much may be wrong, and what is added.
+    """How much may be wrong, and whether documents are written.
 
     Args:
         max_errors: how many error records are reported on stderr and left out before the conversion stops.
-        prior: the file of a prior over systems: every candidate gets its weight as prior_weight, for --weights
-            field:prior_weight.
-        prior_strength: how much the prior counts.
         to: documents with outputs of systems instead of candidate lists: as a systems file, or as a folder of
             mt-metrics-eval. The file shows which of these it is itself, where --from does not say.
     """
 
     max_errors: Annotated[int, Field(ge=0)] = 0
-    prior: str | None = None
-    prior_strength: Annotated[float, Field(ge=0, allow_inf_nan=False)] = STRENGTH
     to: Literal["systems", "mtme"] | None = None
 
 
@@ -73,7 +68,7 @@ def convert(
     list_format: OutputFormatOptions,
 ) -> int:
     """Converts; returns the exit code."""
-    inputs = [*input.paths, options.prior, *files.hypotheses, *files.references]
+    inputs = [*input.paths, *files.hypotheses, *files.references]
     check_not_input(to.output, inputs)
     if options.to:
         _Documents(files, input).write(to.output, options.to)
@@ -84,8 +79,6 @@ def convert(
     if files.references:
         fix = "Add --hypotheses, or --to to convert documents"
         raise InputError("requires --hypotheses or --to", where="references", fix=fix)
-    prior, strength = load_prior(options.prior), options.prior_strength
-    check_strength(prior, strength)
     # what stands in files of its own is not lost
     elsewhere = ["source"] if input.sources else []
     elsewhere += ["document", "position"] if input.documents else []
@@ -94,10 +87,10 @@ def convert(
     with (
         input.opened() as lists,
         Progress("lists", lists.fraction) as progress,
-        _output(to.output) as file,
+        output_file(to.output) as file,
     ):
         for entry in lists:
-            row = _row(entry, prior, strength, writer)
+            row = _row(entry, writer)
             if isinstance(row, InputError):
                 num_errors += 1
                 sys.stderr.write(error_row(row, lists.name, entry.line, entry.id).decode())
@@ -115,31 +108,14 @@ def convert(
     return 3 if num_errors else 0
 
 
-def _row(
-    entry: ListEntry, prior: Prior | None, strength: float, writer: ListWriter
-) -> bytes | InputError:
+def _row(entry: ListEntry, writer: ListWriter) -> bytes | InputError:
     """The line of a list, or why it has none."""
     if entry.record is None:
         return entry.error or InputError("nothing was read")
     try:
-        record = entry.record if prior is None else prior.written(entry.record, strength)
-        return writer.written(record)
+        return writer.written(entry.record)
     except InputError as error:
         return error
-
-
-@contextmanager
-def _output(path: str | None) -> Iterator[BinaryIO]:
-    """Stdout, or a file that takes its name only when it is complete."""
-    if path in (None, "-"):
-        yield sys.stdout.buffer
-        sys.stdout.flush()
-        return
-    with complete_rows(str(path)) as file:
-        yield file
-
-
-Row = dict[str, Any]
 
 
 class _Documents:
@@ -163,16 +139,12 @@ class _Documents:
         if form == "mtme":
             self._write_folder(needed(output, "output"))
             return
-        rows = enumerate(self._rows(self.input.language_pair), 1)
-        number = 0
-
-        def lines() -> Iterator[bytes]:
-            nonlocal number
-            for number, row in rows:  # noqa: B007  the last is how many there are
-                yield as_line(row)
-
-        _write_lines(output, lines())
-        say(f"{self.path}: {number} documents written as systems")
+        count = Counter[str]()
+        with output_file(output, rows=False) as file:
+            for row in self._rows(self.input.language_pair):
+                file.write(as_line(row))
+                count["documents"] += 1
+        say(f"{self.path}: {count['documents']} documents written as systems")
 
     def _rows(self, pair: str | None) -> Iterator[Row]:
         """The documents, checked: of files of outputs, or of the input."""
@@ -202,13 +174,3 @@ class _Documents:
             yield row
         for key, number in lost.items():
             say(f"{self.path}: mtme has no place for {key}, left out of {number} documents")
-
-
-def _write_lines(output: str | None, lines: Iterable[bytes]) -> None:
-    """To stdout, or into a file that takes its name when it is complete."""
-    if output in (None, "-"):
-        sys.stdout.buffer.writelines(lines)
-        sys.stdout.flush()
-        return
-    with complete_or_absent(str(output)) as file:
-        file.writelines(lines)
