@@ -264,8 +264,6 @@ def test_convert_there_and_back(capsys: pytest.CaptureFixture[str], tmp_path: Pa
         assert outputs[system] == whole[system]
     error = run(capsys, "convert", TOY, "--from", "mtme", "--to", "systems", code=2)
     assert "2 language pairs: en-de, he-en. Name one with --language-pair" in error
-    error = run(capsys, "testset", there, "-m", "chrf", "--metric-scores", back, code=2)
-    assert "--language-pair: is missing" in error
 
 
 def test_decode_reads_folders_and_goes_on(
