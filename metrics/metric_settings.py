@@ -233,8 +233,8 @@ def _family(pattern: str, metric: str, owner: str = "") -> ModelFamily:
 FAMILIES = (
     _family(r"xcomet[\w.-]*", "xcomet", "Unbabel"),
     _family(r"comet-poly[\w.-]*", "comet-poly", "zouharvi"),
-    _family(r"[\w.-]*(reward|armorm)[\w.-]*", "reward"),
-    _family(r"(nli-|minicheck)[\w.-]*", "entail"),
+    _family(r"[\w.-]*reward[\w.-]*", "reward"),
+    _family(r"nli-[\w.-]*", "entail"),
     _family(r"[\w.-]*(comet-?qe|cometkiwi)[\w.-]*", "comet-qe", "Unbabel"),
     _family(r"[\w.-]*comet-(da|mqm|stinkyboi)[\w.-]*", "comet", "Unbabel"),
     _family(r"metricx-[\w.-]*qe[\w.-]*", "metricx-qe", "google"),

@@ -133,51 +133,6 @@ def test_one_of_several_outputs(made: Callable[..., Path]) -> None:
             loaded("reward", model=str(folder), output=wrong).scorer  # noqa: B018
 
 
-@pytest.mark.parametrize("layers", [1, 2])
-def test_a_declared_head(layers: int, made: Callable[..., Path], tmp_path: Path) -> None:
-    """ArmoRM keeps its outputs in regression_layer; other reward models have two layers."""
-    import torch
-    from safetensors.torch import load_file, save_file
-
-    folder, own = made("Llama"), tmp_path / "own"
-    own.mkdir()
-    for file in folder.iterdir():
-        (own / file.name).write_bytes(file.read_bytes())
-    state = load_file(folder / "model.safetensors")
-    generator = torch.Generator().manual_seed(5)
-    first, last = (torch.randn(n, 32, generator=generator) for n in (32, 3))
-    bias = torch.randn(32, generator=generator)
-    del state["score.weight"]
-    if layers == 1:
-        state["regression_layer.weight"] = last
-    else:
-        state |= {"score.0.weight": first, "score.0.bias": bias, "score.2.weight": last}
-    save_file(state, own / "model.safetensors", metadata={"format": "pt"})
-    head = {"head": "regression_layer"} if layers == 1 else {}
-    metric = loaded("reward", model=str(own), device="cpu", output=2, **head)
-
-    import transformers as library
-
-    transformers: Any = library
-    with quietly():
-        plain = transformers.AutoModel.from_pretrained(folder).eval()
-    tokenizer = metric.scorer.reader.tokenizer
-    expected = []
-    for text in chats(SAID):
-        # the template ends in </s> and a line break: no padding stands behind
-        read = tokenizer([text], add_special_tokens=False, return_tensors="pt")
-        with torch.no_grad():
-            state_of_last = plain(input_ids=read.input_ids).last_hidden_state[0, -1]
-        if layers == 2:
-            state_of_last = (first @ state_of_last + bias).clamp(min=0)
-        expected.append(float(last[2] @ state_of_last))
-    values = metric.pairwise(REPLIES, [], PROMPT)[:, 0]
-    np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-3)
-    if layers == 1:
-        with pytest.raises(ModelLoadError, match=r"no weights score\.weight.*head="):
-            loaded("reward", model=str(own), output=2).scorer  # noqa: B018
-
-
 def test_the_last_token_that_is_no_padding_counts(
     made: Callable[..., Path], tmp_path: Path
 ) -> None:
