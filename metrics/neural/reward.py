@@ -36,7 +36,7 @@ from ..representations import (
 from ..scorer import Info
 from ..spec.checked_settings import settings
 from ..text.texts import Item, Truncation
-from .models.context_tokens import PlainTexts, control_tokens, read_whole
+from .models.context_tokens import PlainTexts, WholeTexts, control_tokens, read_whole
 from .models.pretrained import tokenizer_of
 from .models.prompt_pass import num_common
 from .models.sequence_classifier import (
@@ -124,16 +124,17 @@ class RewardScorer(ReadingScorer):
 
     def _logits(self, read: Conversations) -> FloatArray:
         """All outputs of some conversations, [n, outputs]."""
-        return self.model.logits(read.ids, read.shared, read.types)
+        logits: FloatArray = self.model.logits(read.whole.ids, read.shared, read.whole.types)
+        return logits
 
     def _conversations(self, reps: Reps, pairs: IntArray) -> Conversations:
         """The conversations of rows [n, 2], hypothesis and source."""
         texts = {row: in_row(reps["text"], row) for row in np.unique(pairs).tolist()}
         return self.reader.read([(texts[source], texts[h]) for h, source in pairs.tolist()])
 
-    def read_block(self, reps: Reps, block: Block) -> Conversations:
+    def read_block(self, reps: Reps, block: Block) -> WholeTexts:
         """The conversations of a block."""
-        return self._conversations(reps, np.stack(hypothesis_rows([block]), axis=1))
+        return self._conversations(reps, np.stack(hypothesis_rows([block]), axis=1)).whole
 
     def pair_cost(self, reps: Reps, block: Block) -> int:
         """About the tokens that the model reads for a block."""
@@ -154,9 +155,7 @@ Messages = list[dict[str, str]]
 class Conversations(NamedTuple):
     """The tokens of n conversations."""
 
-    ids: Ragged
-    types: Ragged | None  # of the tokens, where two texts are told apart by them
-    truncation: IntArray  # [n], a `Truncation` each
+    whole: WholeTexts
     shared: IntArray  # [n] tokens before the reply, which other replies to the same prompt have too
 
 
@@ -199,7 +198,7 @@ class ConversationReader:
         if self.is_chat:
             return self._chats(plain)
         read = read_whole(self.tokenizer, plain, self.max_tokens)
-        return Conversations(*read, np.ones(len(plain), np.int64))
+        return Conversations(read, np.ones(len(plain), np.int64))
 
     def num_tokens(self, texts: Sequence[str]) -> IntArray:
         """About the tokens of texts alone, [n]."""
@@ -224,8 +223,8 @@ class ConversationReader:
             rows.append(np.array([*tokens[:1], *tokens[1 + spare :]], np.int64))
             shared.append(max(1, before))
             truncation.append(Truncation.TEXT if spare else Truncation.NONE)
-        lost = np.array(truncation, np.int64)
-        return Conversations(Ragged.of_rows(rows), None, lost, np.array(shared))
+        whole = WholeTexts(Ragged.of_rows(rows), None, np.array(truncation, np.int64))
+        return Conversations(whole, np.array(shared))
 
     def _opening(self, prompt: str) -> str:
         """What stands before a reply; nothing where the template writes no conversation without one."""

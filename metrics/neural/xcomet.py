@@ -249,7 +249,7 @@ class XCometScorer(JoinedScorer):
 
     def __init__(self, metric: XCometMetric, reader: Reader, inputs: InputReader) -> None:
         super().__init__(metric, inputs.encoder, inputs.joining.max_tokens)
-        self.reader, self.inputs = reader, inputs
+        self.reader, self.inputs, self.encoder = reader, inputs, inputs.encoder
         self.rule, self.threshold = metric.decode, metric.decoding_threshold
         self.joining = inputs.joining
         self.is_warned = False
@@ -297,27 +297,19 @@ class XCometScorer(JoinedScorer):
 
     def _alike(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values of blocks that all have a source or all have none."""
-        h, s = hypothesis_rows(blocks)
-        if not self.info.needs_references:
-            return by_hypothesis(self._in_parts(reps, h, None, s, np.arange(len(h))), blocks)
-        hypotheses, references = cell_rows(blocks)
-        if blocks[0].source < 0:
-            return by_block(self._in_parts(reps, hypotheses, references, None, None), blocks)
-        # The place of each pair's hypothesis among those of all blocks.
-        num_references = np.repeat(
-            [len(block.references) for block in blocks], [len(block.hypotheses) for block in blocks]
-        )
-        owner = np.repeat(np.arange(len(h)), num_references)
-        return by_block(self._in_parts(reps, hypotheses, references, s[owner], owner), blocks)
-
-    def _in_parts(self, reps: Reps, *columns: IntArray | None) -> FloatArray:
-        """Values [pairs], some pairs at a time; columns: as of `_judged`."""
+        hypotheses, sources = hypothesis_rows(blocks)
+        references = None
+        if self.info.needs_references:
+            hypotheses, references = cell_rows(blocks)
+            sources = np.repeat([b.source for b in blocks], [b.cells for b in blocks])
         values = []
-        for start in range(0, len(columns[0]), PAIRS):  # type: ignore[arg-type]
+        for start in range(0, len(hypotheses), PAIRS):
             part = slice(start, start + PAIRS)
-            rows = [None if column is None else column[part] for column in columns]
-            values.append(self._judged(reps["ids"], *rows).values)
-        return np.concatenate(values)
+            of_part = None if references is None else references[part]
+            given = sources[part] if blocks[0].source >= 0 else None
+            values.append(self._judged(reps["ids"], hypotheses[part], of_part, given).values)
+        by = by_hypothesis if references is None else by_block
+        return by(np.concatenate(values), blocks)
 
     def _judged(
         self,
@@ -325,21 +317,14 @@ class XCometScorer(JoinedScorer):
         hypotheses: IntArray,
         references: IntArray | None,
         sources: IntArray | None,
-        owner: IntArray | None,
     ) -> JudgedPairs:
-        """Values and label probabilities of pairs.
-
-        Args:
-            ids: of all texts.
-            hypotheses, references, sources: rows of their texts, [pairs] each, None where there are none.
-            owner: alike for pairs that have the same hypothesis and source, [pairs].
-        """
+        """Values and label probabilities of pairs; rows of their texts, [pairs] each, None where there are none."""
         reads: list[Read] = []
         if sources is not None:
             # Once for every hypothesis with its source.
-            _, first, place = np.unique(owner, return_index=True, return_inverse=True)  # type: ignore[arg-type]
-            of_distinct = self.inputs.read(ids, [hypotheses[first], sources[first]])
-            reads.append(of_distinct.take(place))
+            rows = np.stack((hypotheses, sources), axis=1)
+            distinct, place = np.unique(rows, axis=0, return_inverse=True)
+            reads.append(self.inputs.read(ids, list(distinct.T)).take(place.reshape(-1)))
         if references is not None:
             reads.append(self.inputs.read(ids, [hypotheses, references]))
             if sources is not None:
@@ -348,15 +333,11 @@ class XCometScorer(JoinedScorer):
         probabilities = reads[0].labels
         if len(reads) > 1:
             # Added up in the order source, reference, both.
-            values = sum(
-                w * np.minimum(read.scores, 1)
-                for w, read in zip(SENTENCE_WEIGHTS, reads, strict=True)
-            )
-            total = sum(
-                np.float32(w) * read.labels.values
-                for w, read in zip(LABEL_WEIGHTS, reads, strict=True)
-            )
-            probabilities = Ragged(total, probabilities.offsets)  # [tokens, 4]
+            values, total = np.zeros(len(hypotheses)), np.zeros_like(probabilities.values)
+            for weight, of_labels, read in zip(SENTENCE_WEIGHTS, LABEL_WEIGHTS, reads, strict=True):
+                values = values + weight * np.minimum(read.scores, 1)
+                total = total + np.float32(of_labels) * read.labels.values  # [tokens, 4]
+            probabilities = Ragged(total, probabilities.offsets)
         spans = self._spans(probabilities, ids[hypotheses].values)
         values = values + MQM_WEIGHT * mqm_of(spans, len(hypotheses))
         return JudgedPairs(values, probabilities, spans)
@@ -374,7 +355,7 @@ class XCometScorer(JoinedScorer):
         if self.info.needs_references:
             references = block.references[reference : reference + 1]
         sources = np.array([block.source]) if block.source >= 0 else None
-        judged = self._judged(reps["ids"], row, references, sources, np.zeros(1, np.int64))
+        judged = self._judged(reps["ids"], row, references, sources)
         text = in_row(reps["text"], int(row[0]))
         return self._in_characters(text, judged.probabilities.values, judged.spans)
 

@@ -51,10 +51,6 @@ OWN_SETTINGS: Mapping[str, Kind] = {
     "input_segments": "unified_metric",
     "word_layer": "xcomet_metric",
     "error_labels": "xcomet_metric",
-    "additional_translation_in": "polycand_metric",
-    "additional_score_in": "polycand_metric",
-    "additional_score_out": "polycand_metric",
-    "use_ref": "polycand_metric",
 }
 ACTIVATIONS = (
     "Hardsigmoid",
@@ -116,7 +112,6 @@ class CometSettings:
         activations, final_activation: name of the class in `torch.nn`; the final one follows the last linear layer.
         input_segments: what a unified model reads, in the order mt, src, ref; empty for other kinds.
         word_layer, error_labels: the encoder layer whose states XCOMET labels, and with what.
-        additional_translation_in, additional_score_in, additional_score_out, use_ref: what COMET-poly reads.
     """
 
     class_identifier: Kind
@@ -132,16 +127,6 @@ class CometSettings:
     input_segments: Segments = field(default_factory=list)
     word_layer: Number | None = None
     error_labels: tuple[Literal["minor"], Literal["major"], Literal["critical"]] | None = None
-    additional_translation_in: list[bool] = field(default_factory=list)
-    additional_score_in: list[bool] = field(default_factory=list)
-    additional_score_out: list[bool] = field(default_factory=list)
-    use_ref: bool = False
-
-    @property
-    def reads_more_candidates(self) -> bool:
-        """Whether a COMET-poly reads anything beside one further candidate and the source."""
-        scores = (*self.additional_score_in, *self.additional_score_out, self.use_ref)
-        return sum(self.additional_translation_in) != 1 or any(scores)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -272,16 +257,14 @@ def _checkpoint(
 ) -> CometCheckpoint:
     """The checkpoint of the settings beside and inside a file, and of its state dict."""
     settings = from_json(CometSettings, _settings(beside, inside), str(path), FIX)
-    if settings.class_identifier == "polycand_metric" and settings.reads_more_candidates:
-        problem = "a COMET-poly that reads more than the source and one further candidate"
-        raise ModelLoadError(problem, where=str(path), fix="Take a model without")
     unused = [UNUSED]
     if settings.layer != "mix":
         unused.append(MIX)
     if settings.class_identifier != "xcomet_metric":
         unused.append(WORD_LABELS)
     is_unused = re.compile("|".join(unused)).fullmatch
-    encoder, others = {}, {}
+    encoder: dict[str, Any] = {}
+    others: dict[str, Any] = {}
     for name, tensor in state.items():
         if not is_unused(name):
             part = encoder if name.startswith(ENCODER) else others

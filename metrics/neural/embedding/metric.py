@@ -189,8 +189,8 @@ class EmbeddingScorer(EncoderScorer):
         plain = [(text.encode("utf-8", "replace").decode(),) for text in texts]
         read = read_whole(self.tokenizer, plain, self.max_tokens)
         starts = np.zeros(len(texts), np.int64)
-        columns = {"ids": read.ids, "start": starts, TRUNCATION_COLUMN: read.truncation}
-        return Reps(columns), read.ids.lengths
+        reps = Reps({"ids": read.ids, "start": starts, TRUNCATION_COLUMN: read.truncation})
+        return reps, read.ids.lengths
 
     def _cased(self, text: Any) -> str:
         return str(text).lower() if self.model.lower_case else str(text)

@@ -293,7 +293,8 @@ def read_t5(folder: Path, config: T5Config, regression_token: int) -> dict[str, 
         network = MT5ForConditionalGeneration(MT5Config(**asdict(config)))
         # One row of the vocabulary matrix; the embeddings stand once in the file, or are copies there.
         network.lm_head = torch.nn.Linear(config.d_model, 1, bias=False)
-        network.encoder.embed_tokens = network.decoder.embed_tokens = torch.nn.Identity()
+        for side in (network.encoder, network.decoder):
+            side.embed_tokens = torch.nn.Identity()  # type: ignore[assignment]
     state = {**read_weights(folder, UNUSED), HEAD: read_row(folder, HEAD, regression_token)[None]}
     loaded = load_strictly(network, state, folder).state_dict()
     return {name.removesuffix(".weight"): tensor for name, tensor in loaded.items()}

@@ -84,11 +84,17 @@ def load_sequence_classifier(
     Raises:
         ModelLoadError: the folder is not a classifier, lacks weights, or is a decoder that reads what follows a token.
     """
-    has_weights = device != "meta"
     if hasattr(pretrained(folder, KIND, weights=False), "score"):
-        model = pretrained(folder, KIND, has_weights, dtype)
+        model = pretrained(folder, KIND, device != "meta", dtype)
         return DecoderClassifier(model, CausalModel(model.base_model, device, dtype, batch_tokens))
-    model = pretrained(folder, KIND, has_weights)
+    return load_encoder_classifier(folder, device, dtype, batch_tokens)
+
+
+def load_encoder_classifier(
+    folder: Path, device: str | None, dtype: DType, batch_tokens: int | None = None
+) -> EncoderClassifier:
+    """The classifier of a folder with an encoder; as `load_sequence_classifier`."""
+    model = pretrained(folder, KIND, device != "meta")
     encoder = Encoder(model.base_model, device, dtype, batch_tokens=batch_tokens)
     return EncoderClassifier(model, encoder)
 
