@@ -33,7 +33,8 @@ from ....storage.checksums import DIGITS as DIGITS
 from ....storage.checksums import KEY, remembered_digest, with_checksum
 from ....storage.checksums import MARK as MARK
 from ....storage.checksums import check as check_sum
-from .folder_checks import TOKENIZER_FILES, check_model, gguf_file_in
+from .folder_checks import TOKENIZER_FILES as TOKENIZER_FILES
+from .folder_checks import check_model, gguf_file_in
 from .gguf_files import SUFFIX
 
 # Of the JSON file of a folder that discorank wrote: the key of the digests of all other files.
