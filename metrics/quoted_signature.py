@@ -13,7 +13,8 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from .registry import BUILT_IN, metric_class, registered_name
+from .names import BUILT_IN
+from .registry import metric_class, registered_name
 from .spec.signature import Call, parse
 
 

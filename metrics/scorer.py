@@ -39,7 +39,7 @@ class Info:
     # comparing two texts takes more than algebra over their representations: a forward pass, a search, a call
     costly_pairs: bool = False
     may_lack: bool = False  # a text may have no score (nan): it is left out of means
-    version: int = 1  # raised whenever a score changes
+    version: int = 1  # raised whenever a score changes, or the columns of a representation
 
 
 class Reading(NamedTuple):

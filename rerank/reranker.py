@@ -17,7 +17,7 @@ import numpy as np
 
 from ..metrics.errors import InputError, MetricError, ModelLoadError, excerpt, unknown
 from ..metrics.mixture import NEGATED, Mix, Utility, added, rewards_errors
-from ..metrics.registry import is_known_otherwise, load_metric, names
+from ..metrics.registry import is_unknown, load_metric, names
 from ..metrics.representations import FloatArray
 from ..metrics.spec.checked_settings import Composed, Converted, Internal, settings
 from ..metrics.spec.signature import split_sum, written_sum
@@ -451,7 +451,7 @@ def feature_of(spec: Any, allow_code: Sequence[str] = ()) -> Feature:
         metric = load_metric(spec, allow_code=allow_code)
     except InputError as error:
         is_name = isinstance(spec, str) and "(" not in spec and "+" not in spec
-        if is_name and spec not in names() and not is_known_otherwise(spec):
+        if is_name and is_unknown(spec):
             raise unknown("feature", spec, (*PLAIN, EXPECTED, "field:NAME", *names())) from None
         raise error.inside("features") from None
     for _, part in metric.parts:

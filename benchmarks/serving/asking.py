@@ -140,14 +140,6 @@ def bare_process(upstream: Served) -> Iterator[Served]:
 
 
 @contextmanager
-def scores_process(*options: str) -> Iterator[Served]:
-    """`discorank serve` without a server upstream."""
-    command = [sys.executable, "-m", "discorank", "serve", "--port", "0", *options]
-    with _running(command, "stderr") as served:
-        yield served
-
-
-@contextmanager
 def _running(command: list[str], says: str) -> Iterator[Served]:
     """A process that says its address on its first line; killed at the end."""
     streams = {says: subprocess.PIPE}

@@ -19,7 +19,8 @@ from api_page import documentation
 
 from discorank.cli.commands.cite import papers
 from discorank.cli.commands.guide import setting_rows
-from discorank.metrics.registry import BUILT_IN, metric_class, papers_of
+from discorank.metrics.names import BUILT_IN
+from discorank.metrics.registry import metric_class, papers_of
 from discorank.metrics.scorer import Info
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -134,39 +134,26 @@ class ListOptions:
         return {name: value for name, value in values.items() if value not in (None, ())}
 
 
-def candidates_alone(record: CandidateList) -> CandidateList:
-    """A list with nothing beside its id and its candidates."""
-    return CandidateList(record.id, record.candidates)
-
-
 @dataclass(frozen=True, slots=True)
 class ListWriting:
     """How lists are written in a format.
 
     Args:
-        lines: of a list, without their ends; raises InputError where it cannot be written.
+        lines: of a list, without their ends, one for every candidate; raises InputError where it cannot be written.
         read: reads lines back, of lists with so many candidates.
-        own_fields: fields of candidates that have a place of their own; other numbers are features. None: candidates
-            are texts alone.
-        kept: the list with those parts beside its candidates for which there is a place.
-        shape: what the lists of a file must have alike, and why; raises InputError for a list of no shape.
+        shape_name: what the lists of a file must have as many of.
+        shape: how many a list has, from its lines.
         earlier_shape: the same of a file from its lines and the counts of its run.
-        ends_columns: ``|||`` ends a column.
-        numbers_lists: the id of a list is its number in the file.
-        has_total: a candidate has a total score, which is the decision where it has none.
-        rounds: numbers are read back as the same but for the last places of a logarithm.
+        holds: whether there is a place for a field of this name and value. None: candidates are texts alone, and the id
+            of a list is its number in the file.
     """
 
     lines: Callable[[CandidateList], Iterable[str]]
     read: Callable[[LineSource, int], Iterator[ListEntry]]
-    own_fields: frozenset[str] | None = frozenset()
-    kept: Callable[[CandidateList], CandidateList] = candidates_alone
-    shape: Callable[[CandidateList], tuple[Any, str]] | None = None
-    earlier_shape: Callable[[Iterator[str], Mapping[str, int]], Any] | None = None
-    ends_columns: bool = False
-    numbers_lists: bool = False
-    has_total: bool = False
-    rounds: bool = False
+    shape_name: str
+    shape: Callable[[Sequence[str]], int]
+    earlier_shape: Callable[[Iterator[str], Mapping[str, int]], int]
+    holds: Callable[[str, Any], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,28 +1,26 @@
-"""Candidate lists in the formats of other tools: what `open_lists` reads, written, and nothing lost without a word.
+"""Candidate lists in the n-best formats of other tools, of which nothing is lost unnoticed.
 
 Every list that is written is read back from its bytes by the reader of the format and compared with what went in, so
-what cannot be said in a format (``|||`` in a text of Moses, a line break, a field that is no number) is an error with
-its place, and never another list. What a format has no place for is refused, or left out where that is asked for.
+what a format cannot say (``|||`` in a text of Moses, a line break, a field that is not a number) is an error with its
+place, and never another list. What a format has no place for is refused, or left out where that is asked for.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import islice
-from math import isclose
-from typing import Any, Protocol
+from typing import Any
 
 from ...metrics.errors import InputError, excerpt
 from ...metrics.storage.line_source import LineSource
-from ...metrics.text.texts import Document, Text
+from ...metrics.text.texts import Text
 from ...rerank.choice import Ranking, in_order
 from ...rerank.lists import Candidate, CandidateList, write_list
 from ...rerank.runs.resumable import as_line
 from .format_table import FEATURE, ListWriting, Order, writer_of
-from .readers.nbest_lines import BAR, SCORE, is_feature
+from .readers.nbest_lines import SCORE
 
 # what a list may have beside its id and its candidates
 PARTS = (
@@ -34,56 +32,35 @@ PARTS = (
     "context_only",
     "extra",
 )
-_LAST_PLACES = 4e-16  # relative: a logarithm to another base and back
 _STEP = 1e-6  # relative: between candidates without a value, well over what counts as a tie
 _JSON = "Write JSON lines"
-_HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair
-# characters that no line holds
-_NOT_IN_LINES = {"\n": "a line break", "\0": "a NUL character"}
-
-
-class ListWriter(Protocol):
-    """Writes lists one after another."""
-
-    left_out: dict[str, int]
-
-    def written(self, record: CandidateList) -> bytes:
-        """The lines of the next list; raises InputError where it cannot be written."""
-
-
-class JsonWriter:
-    """Lists as JSON lines, which hold all that a list has."""
-
-    def __init__(self) -> None:
-        self.left_out: dict[str, int] = {}
-
-    def written(self, record: CandidateList) -> bytes:
-        """The line of a list."""
-        return as_line(write_list(record))
 
 
 @dataclass
-class FormatWriter:
-    """Lists in a format.
+class ListWriter:
+    """Writes lists one after another.
 
     Args:
-        format: its name.
-        lossy: whether what it has no place for is left out; an error if not.
-        elsewhere: parts of a list, such as "source", that stand in files of their own and are left out.
+        format: its name; JSON lines, which hold all that a list has, if it is None.
+        lossy: whether what the format has no place for is left out; an error if not.
+        elsewhere: parts of a list, such as "source", that are in files of their own and are left out.
         left_out: how many lists lost each part or field.
-        shape: what all lists must have alike: how many candidates, or which lines; that of the first list.
+        shape: what all lists must have alike: how many candidates or columns; that of the first list.
+
+    Raises:
+        InputError: lists are not written in the format of this name.
     """
 
-    format: str
+    format: str | None = None
     lossy: bool = False
-    elsewhere: frozenset[str] = frozenset()
+    elsewhere: Iterable[str] = ()
     left_out: dict[str, int] = field(default_factory=dict)
     shape: Any = None
     num_lists: int = 0
-    writing: ListWriting = field(init=False)
+    writing: ListWriting | None = field(init=False)
 
     def __post_init__(self) -> None:
-        self.writing = writer_of(self.format)
+        self.writing = None if self.format is None else writer_of(self.format)
 
     def written(self, record: CandidateList) -> bytes:
         """The lines of the next list.
@@ -92,45 +69,53 @@ class FormatWriter:
             InputError: the format cannot say what is in it; with the place.
         """
         writing = self.writing
-        reduced = self._reduced(record)
-        _check_texts(reduced, writing.ends_columns)
-        data = "".join(f"{line}\n" for line in writing.lines(reduced)).encode()
+        if writing is None:
+            return as_line(write_list(record))
+        reduced = self._reduced(record, writing)
+        lines = list(writing.lines(reduced))
+        try:
+            data = "".join(f"{line}\n" for line in lines).encode()
+        except UnicodeEncodeError:
+            raise InputError("holds half of a surrogate pair", where="text", fix=_JSON) from None
         back = read_back(writing, data, len(reduced.candidates))
-        if writing.numbers_lists:
+        if writing.holds is None:
             back = replace(back, id=reduced.id)
-        _check_same(reduced, back, writing.rounds)
-        self._check_shape(reduced)
+        _check_same(reduced, back)
+        shape = writing.shape(lines)
+        if self.shape not in (None, shape):
+            problem = f"{shape} {writing.shape_name}, the lists before have {self.shape}"
+            fix = "Give all the same, or write JSON lines"
+            raise InputError(problem, where="candidates", fix=fix)
+        self.shape = shape
         self.num_lists += 1
         return data
 
-    def _reduced(self, record: CandidateList) -> CandidateList:
+    def _reduced(self, record: CandidateList, writing: ListWriting) -> CandidateList:
         """The list without what the format has no place for; raises InputError where it may not be left out."""
-        kept = self.writing.kept(record)
+        kept = CandidateList(record.id, record.candidates)
         for name in PARTS:
             if getattr(record, name) != getattr(kept, name) and name not in self.elsewhere:
                 self._leave_out(name, name)
-        number = str(self.num_lists)
-        if self.writing.numbers_lists and record.id != number:
+        if writing.holds is None and record.id != str(self.num_lists):
             self._leave_out("id", "id")
-            kept = replace(kept, id=number)
+            kept = replace(kept, id=str(self.num_lists))
         candidates = [self._reduced_candidate(c, i) for i, c in enumerate(record.candidates)]
         return replace(kept, candidates=tuple(candidates))
 
     def _reduced_candidate(self, candidate: Candidate, i: int) -> Candidate:
         """The candidate without fields for which the format has no place."""
-        own_fields = self.writing.own_fields
-        if own_fields is not None and not self.lossy:
-            return candidate  # what is no feature is refused where it is written
+        holds = self.writing.holds if self.writing else None
         kept = {}
         for name, value in candidate.fields.items():
-            if own_fields is not None and (name in own_fields or is_feature(value)):
+            if holds is not None and holds(name, value):
                 kept[name] = value
             else:
                 self._leave_out(name, f"candidates[{i}].{name}")
-        if own_fields is None and candidate.logprob is not None:
+        logprob = candidate.logprob
+        if holds is None and logprob is not None:
             self._leave_out("logprob", f"candidates[{i}].logprob")
-            return Candidate(candidate.text)
-        return replace(candidate, fields=kept)
+            logprob = None
+        return Candidate(candidate.text, logprob, kept)
 
     def _leave_out(self, name: str, where: str) -> None:
         """Counts what is left out; raises InputError where it may not be."""
@@ -139,90 +124,33 @@ class FormatWriter:
             raise InputError(problem, where=where, fix="Leave it out: --lossy")
         self.left_out[name] = self.left_out.get(name, 0) + 1
 
-    def _check_shape(self, record: CandidateList) -> None:
-        """Raises InputError for a list that a reader could not tell from its neighbours, or would take for cut off."""
-        if self.writing.shape is None:
-            return
-        shape, what = self.writing.shape(record)
-        if self.shape not in (None, shape):
-            problem = f"{what}, the lists before: {self.shape}, this one: {shape}"
-            raise InputError(problem, where="candidates", fix="Write moses")
-        self.shape = shape
-
 
 def read_back(writing: ListWriting, data: bytes, num_candidates: int) -> CandidateList:
-    """The list that the reader of a format makes of the lines of one; InputError where it makes none of them."""
-    source = LineSource("the line", file=BytesIO(data))
-    entries = list(writing.read(source, num_candidates))
-    entry = entries[-1] if entries else None  # in a log, gaps in the ids come first
-    if entry is None or entry.record is None:
-        error = None if entry is None else entry.error
-        problem, where = "nothing is read back of it", ""
-        if error is not None:
-            problem = f"would be read back with an error: {error.problem}"
-            where = error.where.partition(": ")[2]
+    """The list that the reader of a format makes of the lines of one; InputError where it does not make one list."""
+    entries = list(writing.read(LineSource("the line", file=BytesIO(data)), num_candidates))
+    errors = [entry.error for entry in entries if entry.error is not None]
+    if errors:
+        where = errors[0].where.partition(": ")[2]
+        problem = f"would be read back with an error: {errors[0].problem}"
         raise InputError(problem, where=where, fix=_JSON)
-    return entry.record
+    if len(entries) != 1 or entries[0].record is None:
+        raise InputError(f"would be read back as {len(entries)} lists", fix=_JSON)
+    return entries[0].record
 
 
-def list_writer(
-    format: str | None, lossy: bool = False, elsewhere: Iterable[str] = ()
-) -> ListWriter:
-    """The writer of lists in a format; JSON lines without one.
-
-    Raises:
-        InputError: lists are not written in the format of this name.
-    """
-    if format is None:
-        return JsonWriter()
-    return FormatWriter(format, lossy, frozenset(elsewhere))
-
-
-def _check_texts(record: CandidateList, ends_columns: bool) -> None:
-    """Raises InputError for texts that no line holds."""
-    texts: dict[str, Text] = {"id": record.id}
-    texts |= {f"candidates[{i}].text": c.text for i, c in enumerate(record.candidates)}
-    texts |= {f"references[{i}]": text for i, text in enumerate(record.references)}
-    if record.source is not None:
-        texts["source"] = record.source
-    bar = BAR.strip()
-    for where, text in texts.items():
-        if isinstance(text, Document):
-            problem = "a text of several sentences, and a line is one text"
-            raise InputError(problem, where=where, fix=_JSON)
-        problems = [f"holds {name}" for mark, name in _NOT_IN_LINES.items() if mark in text]
-        if text.startswith("\ufeff"):
-            problems.append("begins with a byte order mark, which readers take away")
-        if ends_columns and bar in text:
-            problems.append(f"holds {bar}, which ends a column")
-        if _HALF.search(text):
-            problems.append("holds half of a surrogate pair, which is no character")
-        if problems:
-            raise InputError(problems[0], where=where, fix=_JSON)
-
-
-def _check_same(record: CandidateList, back: CandidateList, rounds: bool) -> None:
+def _check_same(record: CandidateList, back: CandidateList) -> None:
     """Raises InputError for what would be read back otherwise, with the first such place."""
-    counts = len(record.candidates), len(back.candidates)
-    if counts[0] != counts[1]:
-        problem = f"{counts[0]} candidates would be read back as {counts[1]}"
-        raise InputError(problem, where="candidates", fix=_JSON)
-    pairs = [(name, getattr(record, name), getattr(back, name)) for name in ("id", *PARTS)]
-    for i, (one, other) in enumerate(zip(record.candidates, back.candidates, strict=True)):
+    pairs: list[tuple[str, Any, Any]] = [("id", record.id, back.id)]
+    pairs.append(("number of candidates", len(record.candidates), len(back.candidates)))
+    for i, (one, other) in enumerate(zip(record.candidates, back.candidates, strict=False)):
         own = {"text": one.text, "logprob": one.logprob, **one.fields}
         read = {"text": other.text, "logprob": other.logprob, **other.fields}
         for name in own | read:
             pairs.append((f"candidates[{i}].{name}", own.get(name), read.get(name)))
-    for where, value, read in pairs:
-        if value != read and not (rounds and _is_near(value, read)):
-            problem = f"{excerpt(value)} would be read back as {excerpt(read)}"
+    for where, value, other_value in pairs:
+        if value != other_value:
+            problem = f"{excerpt(value)} would be read back as {excerpt(other_value)}"
             raise InputError(problem, where=where, fix=f"{_JSON}, or leave it out")
-
-
-def _is_near(value: Any, read: Any) -> bool:
-    """Whether two numbers are the same but for the last places of a logarithm."""
-    are_numbers = isinstance(value, float | int) and isinstance(read, float | int)
-    return are_numbers and isclose(value, read, rel_tol=_LAST_PLACES, abs_tol=1e-320)
 
 
 @dataclass
@@ -233,12 +161,12 @@ class DecidedRows:
     is the value that the text of the candidate was ranked by. Candidates without one (left out by a shortlist or a
     budget, or not finite) stand below the lowest value of their list, in the order of the ranking, so that the feature
     alone gives the choice; one that is not the best of its list, as its document was searched, stands above the highest
-    value. Where no candidate has a score, the total of Moses and Marian, the decision is that too. What a list has
-    beside its candidates and the format no place for is not written: the input has it.
+    value. Where no candidate has a score, the decision is that too. What a list has beside its candidates is not
+    written: the input has it.
 
     Args:
         format: its name.
-        order: whether candidates stay where they were, or stand best first; flat text holds nothing else.
+        order: whether candidates stay where they were, or are best first; flat text holds nothing else.
         feature: the name of the decision.
         lossy: whether fields of candidates for which the format has no place are left out.
 
@@ -251,11 +179,13 @@ class DecidedRows:
     feature: str = FEATURE
     lossy: bool = False
     one_line: bool = field(default=False, init=False)
-    writer: FormatWriter = field(init=False)
+    writer: ListWriter = field(init=False)
+    writing: ListWriting = field(init=False)
 
     def __post_init__(self) -> None:
-        self.writer = self._writer()
-        if self.order == "kept" and not self._has_features:
+        self.writing = writer_of(self.format)
+        self.writer = self._new_writer()
+        if self.order == "kept" and self.writing.holds is None:
             problem = f"{self.format} has no place for the decision but the order"
             raise InputError(problem, where="--order", fix="Leave it out")
 
@@ -276,60 +206,49 @@ class DecidedRows:
 
     def accept(self, ranking: Ranking) -> object:
         """Raises InputError for what cannot be written, whatever stands before it."""
-        return self._writer().written(self._decided(ranking))
+        return self._new_writer().written(self._decided(ranking))
 
     def chosen(self, lines: Iterator[str], record: CandidateList) -> Text:
-        """The chosen text of a list, whose lines are the next that `row` made."""
-        writer = self._writer()
-        undecided = self._with_values(writer.writing.kept(record), [0.0] * len(record.candidates))
-        num_lines = writer.written(undecided).count(b"\n")
-        data = "".join(islice(lines, num_lines)).encode()
-        candidates = read_back(writer.writing, data, len(record.candidates)).candidates
+        """The chosen text of a list, whose lines are the next that `row` made, one for every candidate."""
+        num_candidates = len(record.candidates)
+        data = "".join(islice(lines, num_candidates)).encode()
+        candidates = read_back(self.writing, data, num_candidates).candidates
         if self.order == "choice":
             return candidates[0].text
-        values = [float(candidate.fields[self.feature]) for candidate in candidates]
-        return candidates[first_of(values)].text
+        return candidates[first_of([float(c.fields[self.feature]) for c in candidates])].text
 
     def resume(self, lines: Iterator[str], counts: Mapping[str, int]) -> None:
         """Takes the shape of the lists from what an earlier run has written."""
-        if self.writer.writing.earlier_shape is not None:
-            self.writer.shape = self.writer.writing.earlier_shape(lines, counts)
+        self.writer.shape = self.writing.earlier_shape(lines, counts)
 
-    @property
-    def _has_features(self) -> bool:
-        """Whether candidates have features, so that the decision can be one."""
-        return writer_of(self.format).own_fields is not None
-
-    def _writer(self) -> FormatWriter:
-        return FormatWriter(self.format, lossy=self.lossy or not self._has_features)
+    def _new_writer(self) -> ListWriter:
+        return ListWriter(self.format, lossy=self.lossy or self.writing.holds is None)
 
     def _decided(self, ranking: Ranking) -> CandidateList:
-        """The list as it is written."""
-        texts = (ranking.id, ranking.candidates, ranking.source)
-        record = CandidateList(*texts, references=ranking.references, extra=ranking.extra)
-        kept = self.writer.writing.kept(record)
-        decided = self._with_values(kept, decision_values(ranking))
-        if self.order == "kept":
-            return decided
-        candidates = [decided.candidates[i] for i in best_first(ranking)]
-        return replace(decided, candidates=tuple(candidates))
+        """The candidates as they are written."""
+        candidates: Sequence[Candidate] = ranking.candidates
+        if self.writing.holds is not None:
+            has_total = any(SCORE in candidate.fields for candidate in candidates)
+            values = decision_values(ranking)
+            candidates = [
+                self._with_value(candidate, value, f"candidates[{i}]", has_total)
+                for i, (candidate, value) in enumerate(zip(candidates, values, strict=True))
+            ]
+        if self.order == "choice":
+            candidates = [candidates[i] for i in best_first(ranking)]
+        return CandidateList(ranking.id, tuple(candidates))
 
-    def _with_values(self, record: CandidateList, values: Sequence[float]) -> CandidateList:
-        """The list with the decision beside every candidate."""
-        if not self._has_features:
-            return record
-        has_total = any(SCORE in candidate.fields for candidate in record.candidates)
-        candidates = []
-        for i, (candidate, value) in enumerate(zip(record.candidates, values, strict=True)):
-            if self.feature in candidate.fields:
-                problem = "a field of the decision's name"
-                where = f"candidates[{i}].{self.feature}"
-                raise InputError(problem, where=where, fix="Name the decision: --feature")
-            is_total = self.writer.writing.has_total and not has_total
-            total = {SCORE: value} if is_total else {}
-            fields = {**candidate.fields, **total, self.feature: value}
-            candidates.append(Candidate(candidate.text, candidate.logprob, fields))
-        return replace(record, candidates=tuple(candidates))
+    def _with_value(
+        self, candidate: Candidate, value: float, where: str, has_total: bool
+    ) -> Candidate:
+        """The candidate with the decision as a feature."""
+        if self.feature in candidate.fields:
+            problem = "a field of the decision's name"
+            fix = "Name the decision: --feature"
+            raise InputError(problem, where=f"{where}.{self.feature}", fix=fix)
+        total = {} if has_total else {SCORE: value}
+        fields = {**candidate.fields, **total, self.feature: value}
+        return replace(candidate, fields=fields)
 
 
 def decision_values(ranking: Ranking) -> list[float]:

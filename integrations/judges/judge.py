@@ -32,15 +32,17 @@ from ...metrics.text.texts import Comparison, Document, Item
 from ..files.reply_choices import sendable
 from ..server.score_server import ServerMetric
 from .calls import CallBounds, JudgeCalls, KeptAnswers, Spending
-from .injection import FLAG, speaks_to_judge, untagged
 from .judge_answers import errors_in, estimated_tokens
 from .judge_prompts import (
     BUILT_IN,
     CONTEXTS,
+    FLAG,
     JudgePrompt,
     JudgeQuestion,
     Requests,
     read_prompt,
+    speaks_to_judge,
+    untagged,
 )
 
 PROMPT_LENGTH = 1000  # characters of a prompt beside its texts, about

@@ -90,7 +90,8 @@ class Exchange:
 
     Args:
         connection: how the server is reached.
-        waits: whether a request waits for as long as the server says (``Retry-After``); else it fails at once.
+        waits: whether requests wait for as long as the server says (``Retry-After``); else they fail at once until
+            then.
 
     Raises:
         InputError: the key cannot be had, or the environment names a proxy that cannot be gone through.
@@ -178,6 +179,9 @@ class Exchange:
         """As `post`, with the id of the request."""
         content = body if isinstance(body, tuple) else (request_content(body),)
         url = self._url(path)
+        if not self._waits and self.pause_seconds:
+            problem = f"busy; it may be asked again in {self.pause_seconds:.0f} seconds"
+            raise BusyError(problem, where="server")
         attempts = (self._connection.retries if retries is None else retries) + 1
         attempt = 0
         while True:

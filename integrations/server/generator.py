@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
 from itertools import chain, islice
-from typing import Any
+from typing import Any, Generic, TypeVar
 from warnings import warn
 
 from ...metrics.errors import DiscorankError, InputError
@@ -74,14 +74,14 @@ def _candidate(choice: Any, stops: Sequence[str]) -> Candidate | InputError:
 
 def drawings_of(
     prompt: Prompt, settings: ServerSettings, form: LogprobForm | None = None
-) -> dict[str, Drawing]:
+) -> dict[str, Drawing[Candidate]]:
     """The candidates to draw for a prompt, by name of the pool; log-probabilities are asked for in this form."""
     return {pool.name: _drawing(prompt, pool, settings, form) for pool in settings.pools}
 
 
 def _drawing(
     prompt: Prompt, pool: ServerPool, settings: ServerSettings, form: LogprobForm | None
-) -> Drawing:
+) -> Drawing[Candidate]:
     """The candidates to draw for one pool; each request has another seed."""
     form = form or LOGPROB_FORMS[settings.chat][0]
 
@@ -130,7 +130,7 @@ def seed_of(*parts: object) -> int:
     return int.from_bytes(digest) >> 1
 
 
-def outcome(prompt: Prompt, drawings: Mapping[str, Drawing]) -> Generated:
+def outcome(prompt: Prompt, drawings: Mapping[str, Drawing[Candidate]]) -> Generated:
     """The list of a prompt whose drawings are done, or the error if a pool is empty."""
     missing: dict[str, Any] = {}
     for name, drawing in drawings.items():
@@ -148,10 +148,11 @@ EMPTY_REPLIES = 3  # replies without any text, after which a pool is given up
 
 # makes the body of a request from its number and how many candidates it is for
 Body = Callable[[int, int], dict[str, Any]]
+C = TypeVar("C")
 
 
 @dataclass(slots=True)
-class Drawing:
+class Drawing(Generic[C]):
     """The candidates of one pool of one prompt.
 
     Args:
@@ -175,7 +176,7 @@ class Drawing:
     awaited: int = 0
     next_call: int = 0
     empty_replies: int = 0
-    candidates_of: dict[int, list[Candidate]] = field(default_factory=dict)
+    candidates_of: dict[int, list[C]] = field(default_factory=dict)
     error: DiscorankError | None = None
     given_up: bool = False
     is_trial: bool = False
@@ -207,13 +208,13 @@ class Drawing:
             self.awaited += n
             lacking -= n
 
-    def take(self, call: int, n: int, choices: Sequence[Candidate | InputError]) -> None:
+    def take(self, call: int, n: int, choices: Sequence[C | InputError]) -> None:
         """Takes the choices of a reply to a request for n candidates; any beyond n are left."""
         self.awaited -= n
         errors = [choice for choice in choices if isinstance(choice, InputError)]
         if errors:
             self.error = errors[0]
-        candidates = [choice for choice in choices[:n] if isinstance(choice, Candidate)]
+        candidates = [choice for choice in choices[:n] if not isinstance(choice, InputError)]
         self.candidates_of[call] = candidates
         self.is_trial = False
         self.empty_replies = 0 if candidates else self.empty_replies + 1
@@ -250,7 +251,12 @@ class Drawing:
         self.error = None
         self.given_up = False
 
-    def candidates(self) -> list[Candidate]:
+    @property
+    def came(self) -> bool:
+        """Whether any candidate has come."""
+        return any(self.candidates_of.values())
+
+    def candidates(self) -> list[C]:
         """The candidates that have come, in the order of the requests."""
         calls = sorted(self.candidates_of)
         return [candidate for call in calls for candidate in self.candidates_of[call]]

@@ -4,17 +4,13 @@ An entry's key is a digest of everything that its content depends on: the metric
 with its context, the kind of device and the versions of the libraries. Several processes may share one folder. Nothing
 in it is ever executed.
 
-What is damaged is made anew. An entry is a mark, a CRC-32 of its key and content, and the content, a safetensors
-file; one that does not fit counts as absent. Where SQLite itself finds its file damaged, the file is moved aside
-(``.damaged``) and another begun. A cache that cannot be used at all, be it full, locked or gone, costs time and
-changes nothing: the run goes on without it. All of this is told in warnings: faults of the file at once, damaged
-entries as one count at the end.
+Damaged entries are computed again. An entry is a CRC-32 of its key and content, and the content, a safetensors file;
+one that does not fit counts as absent. Where SQLite itself finds its file damaged, the file is moved aside
+(``.damaged``) and another is begun. A cache that cannot be used at all, be it full, locked or gone, costs time and
+changes nothing. Warnings report faults of the file at once, and damaged entries as one count at the end.
 
-A CRC sees every damage of up to 32 bits in a row and misses one in 2^32 of any other; entries are large and read in
+A CRC finds every damage of up to 32 bits in a row and misses one in 2^32 of any other; entries are large and read in
 every run, and it is several times faster than a digest.
-
-What 0.1 wrote is the content alone. The mark tells the two apart: read as the length of a safetensors header, which is
-what a file begins with, it is larger than any.
 """
 
 from __future__ import annotations
@@ -27,118 +23,15 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, NamedTuple
+from typing import Any
 from warnings import warn
 from weakref import finalize
 from zlib import crc32
 
-import numpy as np
-
 from ..errors import InputError
-from ..representations import IntArray, Ragged, Reps
+from ..representations import Reps
 
-MARK = b"checked\xff"
 CHECKSUM_BYTES = 4
-START = len(MARK) + CHECKSUM_BYTES
-
-
-@dataclass
-class Faults:
-    """Faults of the entries that a run read.
-
-    Attributes:
-        damaged: keys of those that are not what was written.
-        unchecked: keys of those that had no checksum.
-        elsewhere: how many of either the run's other processes have met.
-    """
-
-    damaged: set[Any] = field(default_factory=set)
-    unchecked: set[bytes] = field(default_factory=set)
-    elsewhere: tuple[int, int] = (0, 0)
-
-    @property
-    def counts(self) -> tuple[int, int]:
-        """How many were damaged, and how many unchecked."""
-        damaged, unchecked = self.elsewhere
-        return damaged + len(self.damaged), unchecked + len(self.unchecked)
-
-    def add(self, damaged: int, unchecked: int) -> None:
-        """Counts what another process has met."""
-        self.elsewhere = (self.elsewhere[0] + damaged, self.elsewhere[1] + unchecked)
-
-    def in_words(self) -> str:
-        """The counts in a sentence; empty where there are none."""
-        damaged, unchecked = self.counts
-        problems = []
-        if damaged:
-            problems.append(f"{damaged} entries were damaged and were made anew")
-        if unchecked:
-            problem = f"{unchecked} entries of 0.1 had no checksum, so damage in them was not seen"
-            problems.append(f"{problem}; they have one now")
-        return ", ".join(problems)
-
-
-class CacheEntry(NamedTuple):
-    """An entry as it was read."""
-
-    reps: Reps | None  # of one item; None where it is damaged
-    is_checked: bool = True  # whether it had a checksum
-
-
-def written_entry(key: bytes, reps: Reps) -> bytes:
-    """An entry as it is stored."""
-    from safetensors.numpy import save
-
-    content = save(dict(reps.arrays()))
-    return MARK + _checksum(key, content) + content
-
-
-def read_entry(key: Any, value: Any) -> CacheEntry:
-    """The entry that was stored under a key, whatever a damaged file gives for either."""
-    if not isinstance(key, bytes) or not isinstance(value, bytes):
-        return CacheEntry(None)
-    if not value.startswith(MARK):
-        reps = _read(value)
-        if reps is None or not _is_one_item(reps):
-            return CacheEntry(None)
-        return CacheEntry(reps, is_checked=False)
-    content = value[START:]
-    is_whole = value[len(MARK) : START] == _checksum(key, content)
-    return CacheEntry(_read(content) if is_whole else None)
-
-
-def _checksum(key: bytes, content: bytes) -> bytes:
-    return crc32(content, crc32(key)).to_bytes(CHECKSUM_BYTES, "little")
-
-
-def _read(content: bytes) -> Reps | None:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    try:
-        return Reps.from_arrays(load(content))
-    except (SafetensorError, ValueError, KeyError, TypeError, MemoryError):
-        return None
-
-
-def _is_one_item(reps: Reps) -> bool:
-    """Whether these are finite numbers of a single item; one that is not finite is cheap to make again."""
-    for column in reps.columns.values():
-        if isinstance(column, Ragged):
-            if not _is_one_row(column.values, column.offsets):
-                return False
-        elif column.ndim < 1 or len(column) != 1:
-            return False
-    arrays = [array for _, array in reps.arrays()]
-    return bool(arrays) and all(np.isfinite(array).all() for array in arrays)
-
-
-def _is_one_row(values: Any, offsets: IntArray) -> bool:
-    """Whether all values are of one row."""
-    has_form = values.ndim > 0 and offsets.dtype == np.int64 and offsets.shape == (2,)
-    return has_form and offsets.tolist() == [0, len(values)]
-
-
 FILE = "representations.sqlite"
 ASIDE = f"{FILE}.damaged"
 MAX_BYTES = 10 * 10**9
@@ -159,6 +52,55 @@ DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
 BROKEN = (sqlite3.Error, OverflowError, ValueError, TypeError)
 
 
+@dataclass
+class Damage:
+    """Damaged entries that a run read.
+
+    Attributes:
+        keys: of those that this process read.
+        elsewhere: the number of those that other processes of the run read.
+    """
+
+    keys: set[Any] = field(default_factory=set)
+    elsewhere: int = 0
+
+    def warn(self, folder: str | Path) -> None:
+        """Warn of damaged entries, if there were any; where warnings are errors, nobody could take this one."""
+        count = len(self.keys) + self.elsewhere
+        if count:
+            problem = f"{count} entries were damaged and were made anew"
+            with suppress(RuntimeWarning):
+                warn(f"cache {folder}: {problem}", RuntimeWarning, stacklevel=4)
+
+
+def written_entry(key: bytes, reps: Reps) -> bytes:
+    """An entry as it is stored."""
+    from safetensors.numpy import save
+
+    content = save(dict(reps.arrays()))
+    return _checksum(key, content) + content
+
+
+def read_entry(key: Any, value: Any) -> Reps | None:
+    """The representations of one item that were stored under a key; None for whatever else a damaged file gives."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    if not isinstance(key, bytes) or not isinstance(value, bytes):
+        return None
+    content = value[CHECKSUM_BYTES:]
+    if value[:CHECKSUM_BYTES] != _checksum(key, content):
+        return None
+    try:
+        return Reps.from_arrays(load(content))
+    except (SafetensorError, ValueError, KeyError, TypeError, MemoryError):
+        return None
+
+
+def _checksum(key: bytes, content: bytes) -> bytes:
+    return crc32(content, crc32(key)).to_bytes(CHECKSUM_BYTES, "little")
+
+
 class Cache:
     """Representations by key.
 
@@ -177,7 +119,7 @@ class Cache:
         if max_bytes < 1:
             raise InputError(f"found {max_bytes}", where="max_bytes", fix="Give a positive number")
         self.folder, self.max_bytes, self.is_synced = folder, max_bytes, is_synced
-        self.faults = Faults()
+        self.damage = Damage()
         self.warnings: set[str] = set()  # that were given
         self.usable = self.renewed = False
         try:
@@ -194,7 +136,7 @@ class Cache:
             if not is_renewed:
                 raise self._refusal(error) from error
         # at the end of the process, if nobody closes it before
-        self._end = finalize(self, _tell_at_last, self.faults, folder)
+        self._end = finalize(self, self.damage.warn, folder)
 
     def _refusal(self, error: Exception) -> InputError:
         fix = "Name another folder"
@@ -237,9 +179,8 @@ class Cache:
         return int(self.base.execute(query).fetchone()[0])
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Reps]:
-        """The entries that there are of these keys; damaged ones count as absent, those of 0.1 get their checksum."""
+        """The entries that there are of these keys; damaged ones count as absent."""
         entries: dict[bytes, Reps] = {}
-        unchecked: dict[bytes, Reps] = {}
         if not self.usable:
             return entries
         try:
@@ -248,20 +189,15 @@ class Cache:
                 marks = ",".join("?" * len(batch))
                 select = f"SELECT key, value FROM entries WHERE key IN ({marks})"  # noqa: S608
                 for key, value in self.base.execute(select, batch):
-                    entry = read_entry(key, value)
-                    if entry.reps is None:
-                        self.faults.damaged.add(key)
-                        continue
-                    entries[key] = entry.reps
-                    if not entry.is_checked:
-                        unchecked[key] = entry.reps
+                    reps = read_entry(key, value)
+                    if reps is None:
+                        self.damage.keys.add(key)
+                    else:
+                        entries[key] = reps
                 mark_used = f"UPDATE entries SET used = {self.clock} WHERE key IN ({marks})"  # noqa: S608
                 self.base.execute(mark_used, batch)
         except BROKEN as error:
             self._failed(error)
-        if unchecked:
-            self.faults.unchecked.update(unchecked)
-            self.put(unchecked)
         return entries
 
     def put(self, entries: Mapping[bytes, Reps]) -> None:
@@ -334,23 +270,10 @@ class Cache:
             warn(f"cache {self.folder}: {problem}", RuntimeWarning, stacklevel=5)
 
     def close(self) -> None:
-        """Lets go of the file, and says how many entries were damaged or unchecked, if any."""
+        """Close the file and warn of damaged entries, if there were any; the second time does nothing."""
         self.base.close()
         self.usable = False
         self._end()
-
-
-def _tell_at_last(faults: Faults, folder: str | Path) -> None:
-    """As `_tell`, where nobody could take the error that a warning may be made."""
-    with suppress(RuntimeWarning):
-        _tell(faults, folder)
-
-
-def _tell(faults: Faults, folder: str | Path) -> None:
-    """Warns of entries that were damaged or unchecked."""
-    problems = faults.in_words()
-    if problems:
-        warn(f"cache {folder}: {problems}", RuntimeWarning, stacklevel=4)
 
 
 def _is_damage(error: Exception) -> bool:

@@ -22,7 +22,7 @@ class Metered:
         pairs: distinct pairs of a list that were compared (or lie under a linear form), texts where there is no
             reference.
         seconds: by stage; see `STAGES`.
-        damaged_entries, unchecked_entries: entries of the cache that were damaged, or had no checksum.
+        damaged_entries: entries of the cache that were damaged.
         calls: requests that a judge made, and `repeated_calls` of them after an answer without a value.
         kept_answers: answers that were there from an earlier call.
         prompt_tokens, answer_tokens: of the calls.
@@ -35,7 +35,6 @@ class Metered:
     pairs: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
     damaged_entries: int = 0
-    unchecked_entries: int = 0
     calls: int = 0
     repeated_calls: int = 0
     kept_answers: int = 0

@@ -16,8 +16,7 @@ Batches of similar length under a budget, and half the work where memory runs ou
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
@@ -148,15 +147,6 @@ class Fresh(NamedTuple):
         return cls(Reps(columns), lengths, truncation)
 
 
-def _of_one_form(packed: Mapping[bytes, Reps]) -> dict[bytes, Reps]:
-    """The entries that have the columns which most have, those of `Fresh.packed` among them."""
-    forms = Counter(frozenset(reps.columns) for reps in packed.values())
-    usual = max(forms, key=forms.__getitem__, default=frozenset())
-    if not {_STORED_LENGTHS, _STORED_TRUNCATION} <= usual:
-        return {}
-    return {key: reps for key, reps in packed.items() if reps.columns.keys() == usual}
-
-
 def _identity(item: Item) -> tuple[str, ...]:
     """The key of an item, as texts."""
     text = repr(item.text) if isinstance(item.text, Document) else item.text
@@ -274,36 +264,21 @@ class Store:
         from .cache import key as key_of
 
         keys = [key_of(self.scorer.identity, *_identity(item)) for item in new]
-        damaged, unchecked = shared.faults.counts
+        num_damaged = len(shared.damage.keys)
         with self.meter.stage("cache"):
-            read = shared.get(keys)
-        by_key = _of_one_form(read)
-        added = self._computed_alone(keys, new, by_key)
-        if len(_of_one_form(by_key | added)) < len(keys):  # what was read is of another form
-            by_key = {}
-            added = self._computed_alone(keys, new, by_key)
-        shared.faults.damaged.update(read.keys() - by_key.keys())
-        if added:
+            entries = shared.get(keys)
+        missing = [i for i, key in enumerate(keys) if key not in entries]
+        self.meter.count(
+            cached_texts=len(entries), damaged_entries=len(shared.damage.keys) - num_damaged
+        )
+        if missing:
+            computed = self._computed([new[i] for i in missing])
+            rows = enumerate(missing)
+            added = {keys[i]: computed.take(np.array([row])).packed() for row, i in rows}
             with self.meter.stage("cache"):
                 shared.put(added)
-        now_damaged, now_unchecked = shared.faults.counts
-        self.meter.count(
-            cached_texts=len(by_key),
-            damaged_entries=now_damaged - damaged,
-            unchecked_entries=now_unchecked - unchecked,
-        )
-        by_key |= added
-        return Fresh.unpacked(Reps.concat([by_key[key] for key in keys]))
-
-    def _computed_alone(
-        self, keys: Sequence[bytes], new: Sequence[Item], known: Mapping[bytes, Reps]
-    ) -> dict[bytes, Reps]:
-        """The items that are not known, computed, each packed by itself."""
-        missing = [i for i, key in enumerate(keys) if key not in known]
-        if not missing:
-            return {}
-        computed = self._computed([new[i] for i in missing])
-        return {keys[i]: computed.take(np.array([row])).packed() for row, i in enumerate(missing)}
+            entries |= added
+        return Fresh.unpacked(Reps.concat([entries[key] for key in keys]))
 
     def _computed(self, new: Sequence[Item]) -> Fresh:
         with self.meter.stage("prepare"):

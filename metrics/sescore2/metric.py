@@ -92,7 +92,7 @@ def _bounds_in(model: SEScore2Model, path: Path) -> tuple[float, float]:
     low = model.low
     high = model.high
     if low is None or high is None or not high > low:
-        fix = "Leave rescale out, or convert the checkpoint with texts: discorank train sescore2 --help"
+        fix = "Leave rescale out, or use a model that discorank train sescore2 made"
         raise ModelLoadError("the model holds no bounds to rescale by", where=str(path), fix=fix)
     return low, high
 
@@ -146,12 +146,6 @@ class SEScore2Model(NamedTuple):
     max_tokens: int  # the longest text
     low: float | None  # bounds of rescaling, where they are known
     high: float | None
-
-    @property
-    def head_state(self) -> dict[str, Any]:
-        """The head's tensors by their names on disk."""
-        values = [tensor.clone() for layer in self.layers for tensor in layer]
-        return dict(zip(HEAD_NAMES, values, strict=True))
 
 
 def read_model(path: Path, encoder_path: str | None = None) -> SEScore2Model:

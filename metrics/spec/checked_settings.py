@@ -20,8 +20,9 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from dataclasses import Field as DataclassField
-from functools import cache
-from inspect import Parameter, Signature
+from functools import cache, partial
+from inspect import Signature, signature
+from itertools import repeat
 from math import isfinite
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, dataclass_transform, get_type_hints
@@ -40,6 +41,7 @@ _BOUNDS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "pattern": (lambda text, pattern: re.search(pattern, text), "should match the pattern '{}'"),
     "allow_inf_nan": (lambda number, yes: yes or isfinite(number), "should be a finite number"),
 }
+_HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair
 _NAMES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
@@ -55,6 +57,10 @@ class ValueRefusal(Exception):  # noqa: N818  no error a user meets: it is put i
     def __init__(self, problem: str, value: Any, path: tuple[str, ...] = ()) -> None:
         super().__init__(problem)
         self.problem, self.value, self.path = problem, value, path
+
+    def inside(self, place: str) -> ValueRefusal:
+        """The same refusal seen from a larger value: what is refused is at this key or index."""
+        return ValueRefusal(self.problem, self.value, (place, *self.path))
 
 
 @dataclass(frozen=True)
@@ -133,8 +139,6 @@ def checked(hint: Any, of_json: bool = False) -> Check:
     """
     if hint in (Any, object):
         return lambda value: value
-    if hint in (None, NoneType):
-        return _none
     if isinstance(hint, type) and hint in _NAMES:
         return _scalar(hint)
     origin = typing.get_origin(hint)
@@ -146,11 +150,6 @@ def checked(hint: Any, of_json: bool = False) -> Check:
     return _instance(kind)
 
 
-def _none(value: Any) -> None:
-    if value is not None:
-        raise ValueRefusal("should be None", value)
-
-
 def _scalar(kind: type) -> Check:
     """The check of a truth value, a number or a text."""
 
@@ -159,38 +158,23 @@ def _scalar(kind: type) -> Check:
             is_bool = isinstance(value, bool)
             if is_bool or not isinstance(value, (int, float) if kind is float else kind):
                 raise ValueRefusal(f"should be a valid {_NAMES[kind]}", value)
-            return str.__str__(value) if kind is str else kind(value)
-        return _with_whole_characters(value) if kind is str else value
-
-    return check
-
-
-def _with_whole_characters(text: Any) -> Any:
-    try:
-        text.isascii() or text.encode()
-    except UnicodeEncodeError:
-        problem = "should be a valid string, without halves of surrogate pairs"
-        raise ValueRefusal(problem, text) from None
-    return text
-
-
-def _instance(kind: Any) -> Check:
-    """The check of an object of a class; what is no class, as a type variable, is not checked."""
-
-    def check(value: Any) -> Any:
-        try:
-            is_one = isinstance(value, kind)
-        except TypeError:
-            return value
-        if not is_one:
-            raise ValueRefusal(f"should be an instance of {_name(kind)}", value)
+            value = str.__str__(value) if kind is str else kind(value)
+        if kind is str and not value.isascii() and _HALF.search(value):
+            raise ValueRefusal("should be a valid string, without halves of surrogate pairs", value)
         return value
 
     return check
 
 
-def _name(kind: Any) -> str:
-    return str(getattr(kind, "__name__", kind))
+def _instance(kind: Any) -> Check:
+    """The check of an object of a class; values of anything else, as of a type variable, are not checked."""
+
+    def check(value: Any) -> Any:
+        if isinstance(kind, type) and not isinstance(value, kind):
+            raise ValueRefusal(f"should be an instance of {kind.__name__}", value)
+        return value
+
+    return check
 
 
 def _annotated(arguments: Sequence[Any], of_json: bool) -> Check:
@@ -261,39 +245,28 @@ def _literal(values: Sequence[Any], of_json: bool) -> Check:
     return check
 
 
-def _tuple(arguments: Sequence[Any], of_json: bool) -> Check:
-    """The check of a tuple, of items of one type or of a type for each place."""
-    if len(arguments) == 2 and arguments[1] is ...:
-        return _items(tuple, arguments[:1], of_json)
-    checks = [checked(argument, of_json) for argument in arguments]
-    outer = _items(tuple, (), of_json)
+def _items(kind: type, arguments: Sequence[Any], of_json: bool) -> Check:
+    """The check of items of one type, or, of a tuple, of a type for each."""
+    checks = [checked(argument, of_json) for argument in arguments if argument is not ...]
+    has_fixed_length = kind is tuple and ... not in arguments
+    takes: Any = list if of_json else kind
+    name = "array" if of_json else kind.__name__.lower()
 
     def check(value: Any) -> Any:
-        items = outer(value)
-        if len(items) != len(checks):
-            raise ValueRefusal(f"should have {len(checks)} items", value)
-        pairs = enumerate(zip(checks, items, strict=True))
-        return tuple(_inside(str(i), one, item) for i, (one, item) in pairs)
-
-    return check
-
-
-def _items(kind: Any, arguments: Sequence[Any], of_json: bool) -> Check:
-    """The check of items of one type, one behind the other."""
-    item_check = checked(arguments[0], of_json) if arguments else None
-    takes = list if of_json else kind
-    make = tuple if kind is tuple else list
-
-    def check(value: Any) -> Any:
-        if not isinstance(value, takes) or isinstance(value, str | bytes):
-            name = "array" if of_json else _name(kind).lower()
+        if isinstance(value, str | bytes) or not isinstance(value, takes):
             raise ValueRefusal(f"should be a valid {name}", value)
-        if item_check is None:
-            return make(value) if of_json else value
-        items = [_inside(str(i), item_check, item) for i, item in enumerate(value)]
+        if has_fixed_length and len(value) != len(checks):
+            raise ValueRefusal(f"should have {len(checks)} items", value)
+        each = checks if has_fixed_length else repeat(checks[0])
+        items: list[Any] = []
+        try:
+            for one, item in zip(each, value, strict=False):
+                items.append(one(item))
+        except ValueRefusal as refusal:
+            raise refusal.inside(str(len(items))) from None
         if not of_json and all(map(operator.is_, items, value)):
             return value
-        return make(items)
+        return tuple(items) if kind is tuple else items
 
     return check
 
@@ -318,7 +291,7 @@ def _inside(place: str, check: Check, value: Any) -> Any:
     try:
         return check(value)
     except ValueRefusal as refusal:
-        raise ValueRefusal(refusal.problem, refusal.value, (place, *refusal.path)) from None
+        raise refusal.inside(place) from None
 
 
 def _made(kind: Any, value: Any) -> Any:
@@ -340,9 +313,9 @@ _BY_ORIGIN: dict[Any, Callable[[Sequence[Any], bool], Check]] = {
     typing.Union: _union,
     UnionType: _union,
     Literal: _literal,
-    tuple: _tuple,
-    list: lambda arguments, of_json: _items(list, arguments, of_json),
-    Sequence: lambda arguments, of_json: _items(Sequence, arguments, of_json),
+    tuple: partial(_items, tuple),
+    list: partial(_items, list),
+    Sequence: partial(_items, Sequence),
     dict: _mapping,
     Mapping: _mapping,
 }
@@ -390,7 +363,7 @@ def settings(cls: type[T]) -> type[T]:
 
     # what help() shows of it
     __init__.__qualname__, __init__.__annotations__ = plain_init.__qualname__, {}
-    made.__init__, made.__signature__ = __init__, _ReadableSignature()
+    made.__init__, made.__signature__ = __init__, _ReadableSignature(plain_init)
     return made  # type: ignore[no-any-return]
 
 
@@ -432,29 +405,21 @@ def _checked(cls: type, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[
 def _named(cls: type, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a constructor by name; raises InputError for too many, or for one that is given twice."""
     names = [name for name, setting in _taken(cls).items() if not setting.kw_only]
-    if len(args) > len(names):
-        problem = f"{len(args)} values without a name, at most {len(names)} are taken"
-        raise InputError(problem, where=_label(cls), fix=_all_settings(cls))
     given = dict(zip(names, args, strict=False))
-    for name in given:
-        if name in kwargs:
-            raise InputError(f"{name} is given twice", where=_label(cls), fix="Give it once")
+    if len(args) > len(names) or given.keys() & kwargs.keys():
+        problem = f"{len(args)} values without a name besides {', '.join(kwargs) or 'no others'}"
+        raise InputError(problem, where=_label(cls), fix=_all_settings(cls))
     return {**given, **kwargs}
 
 
 def _with_parts(cls: type, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """The settings of a class; those of its parts, given by their own names, are changed in the parts."""
-    changes: dict[str, dict[str, Any]] = {}
+    whole = dict(given)
     for part, kind in parts_of(cls).items():
         own = {name: given[name] for name in _taken(kind) if name in given}
         if own:
-            changes[part] = own
-    if not changes:
-        return given
-    names = {name for own in changes.values() for name in own}
-    whole = {name: value for name, value in given.items() if name not in names}
-    for part, own in changes.items():
-        whole[part] = replace(whole.get(part, _taken(cls)[part].default), **own)
+            whole = {name: value for name, value in whole.items() if name not in own}
+            whole[part] = replace(whole.get(part, _taken(cls)[part].default), **own)
     return whole
 
 
@@ -539,11 +504,19 @@ def _short_repr(instance: object) -> str:
 
 
 class _ReadableSignature:
-    """The attribute ``__signature__`` of a class of settings, made when it is asked for."""
+    """The attribute ``__signature__`` of a class of settings: types as they are declared, without their checks.
+
+    Args:
+        init: the constructor of the dataclass.
+    """
+
+    def __init__(self, init: Callable[..., None]) -> None:
+        self._init = init
 
     def __get__(self, instance: object, owner: type) -> Signature:
-        parameters = [_parameter(setting) for setting in _taken(owner).values()]
-        return Signature(sorted(parameters, key=lambda parameter: parameter.kind))
+        _, *parameters = signature(self._init).parameters.values()
+        shown = [one.replace(annotation=without_checks(one.annotation)) for one in parameters]
+        return Signature(shown)
 
 
 class _Code(str):
@@ -555,24 +528,15 @@ class _Code(str):
         return str(self)
 
 
-def _parameter(setting: DataclassField[Any]) -> Parameter:
-    """A setting as a parameter."""
-    default = Parameter.empty if setting.default is MISSING else setting.default
-    if setting.default_factory is not MISSING:
-        default = _Code("...")
-    kind = Parameter.KEYWORD_ONLY if setting.kw_only else Parameter.POSITIONAL_OR_KEYWORD
-    return Parameter(setting.name, kind, default=default, annotation=without_checks(setting.type))
-
-
 def without_checks(annotation: Any) -> Any:
     """The type in an annotation, without what is checked of its values.
 
     >>> without_checks("Annotated[int, Field(ge=1)] | None")
     int | None
     """
-    if isinstance(annotation, str):
-        return _Code(ast.unparse(_WithoutChecks().visit(ast.parse(annotation, mode="eval"))))
-    return annotation.__origin__ if hasattr(annotation, "__metadata__") else annotation
+    if not isinstance(annotation, str):
+        return annotation
+    return _Code(ast.unparse(_WithoutChecks().visit(ast.parse(annotation, mode="eval"))))
 
 
 class _WithoutChecks(ast.NodeTransformer):

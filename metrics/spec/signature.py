@@ -244,5 +244,5 @@ class _Parser:
         return InputError(
             f"{problem}, found {rest!r} at character {self.at + 1} of {self.text[:200]!r}",
             where="signature",
-            fix='Examples: chrf, bleu(tokenize="zh"), chrf + 0.5*bleu',
+            fix='Examples: chrf++, bleu(tokenize="zh"), chrf + 0.5*bleu',
         )

@@ -186,10 +186,10 @@ class ProcessEngine:
         worker.calls.append((future, argument if method == "value" else []))
 
     def _count_faults(self) -> None:
-        """Add the entries of caches that workers found damaged or unchecked to those of this process."""
+        """Add the entries of caches that workers found damaged to those of this process."""
         work = self.status().work
         if self.cache is not None:
-            self.cache.faults.add(work.damaged_entries, work.unchecked_entries)
+            self.cache.damage.elsewhere += work.damaged_entries
 
     def _send(self) -> None:
         """Give every worker its blocks, one each before any gets a second."""

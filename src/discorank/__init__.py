@@ -15,6 +15,8 @@ from typing import Any
 
 import lazy_loader
 
+from .metrics.names import register
+
 __version__ = "0.1.0"
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
@@ -39,6 +41,17 @@ class _PackageAndFunction(ModuleType):
 
         return signature(self._function)
 
+
+# Metrics of the package above that of metrics, which cannot name them itself.
+_SERVER = f"{__name__}.integrations.server.score_server"
+_JUDGE = f"{__name__}.integrations.judges.judge"
+register("score-server", f"{_SERVER}:ScoreServer")
+register("score-server-qe", f"{_SERVER}:ScoreServerQE")
+register("reward-server", f"{_SERVER}:RewardServer")
+register("judge", f"{_JUDGE}:JudgeWithReference")
+register("doc-judge", f"{_JUDGE}:JudgeWithReference", context=2)
+register("judge-qe", f"{_JUDGE}:JudgeWithoutReference")
+register("doc-judge-qe", f"{_JUDGE}:JudgeWithoutReference", context=2)
 
 for _name in ("metrics", "rerank"):
     import_module(f"{__name__}.{_name}")

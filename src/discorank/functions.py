@@ -20,8 +20,9 @@ from .integrations.arrow.columns import ColumnNames, as_lists
 from .integrations.formats.open_lists import open_lists
 from .metrics.errors import InputError, excerpt
 from .metrics.mixture import Utility
+from .metrics.names import WRAPPERS
 from .metrics.quoted_signature import quoted
-from .metrics.registry import WRAPPERS, MetricLike, load_metric, metric_class, names
+from .metrics.registry import MetricLike, load_metric, metric_class, names
 from .metrics.representations import FloatArray
 from .metrics.scorer import Info
 from .metrics.storage.bundled_files import bundled

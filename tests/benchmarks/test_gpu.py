@@ -27,8 +27,20 @@ def rehearsed(out: Path, *parts: str) -> list[Row]:
     return rows(out)
 
 
-def test_values_rates_and_scarce_memory(tmp_path: Path) -> None:
-    written = rehearsed(tmp_path / "gpu.tsv", "families", "comet", "memory")
+def test_rates_and_scarce_memory(tmp_path: Path) -> None:
+    written = rehearsed(tmp_path / "gpu.tsv", "comet", "memory")
+    shares = [row for row in written if row.what == "share of the peak"]
+    assert {row.dtype for row in shares} == {"bfloat16", "float32"}
+    assert any(row.case == "plain loop" for row in written)
+    (halvings,) = (row for row in written if row.what == "halvings")
+    assert int(halvings.value) > 0
+    (apart,) = (row for row in written if row.what == "apart from usual batches")
+    assert float(apart.value) == 0
+
+
+@pytest.mark.slow
+def test_values(tmp_path: Path) -> None:
+    written = rehearsed(tmp_path / "gpu.tsv", "families")
     of_float32 = {row.case: row for row in written if row[2:4] == ("float32", "error")}
     assert of_float32.keys() == FAMILIES.keys()
     # the device is the CPU itself
@@ -37,13 +49,6 @@ def test_values_rates_and_scarce_memory(tmp_path: Path) -> None:
     assert len(errors) == len(FAMILIES) * len(TOLERANCES) - 1  # MetricX overflows in float16
     assert all(row.note.startswith("ok") for row in errors)
     assert {row.value for row in written if row.what == "same batch twice"} == {"equal"}
-    shares = [row for row in written if row.what == "share of the peak"]
-    assert {row.dtype for row in shares} == {"bfloat16", "float32"}
-    assert any(row.case == "plain loop" for row in written)
-    (halvings,) = (row for row in written if row.what == "halvings")
-    assert int(halvings.value) > 0
-    (apart,) = (row for row in written if row.what == "apart from usual batches")
-    assert float(apart.value) == 0
     assert "| families | comet | float32 | 0 | equal | 0 |" in shown(tmp_path / "gpu.tsv")
 
 
@@ -55,6 +60,7 @@ def test_the_other_parts(tmp_path: Path) -> None:
     assert not [row for row in written if row.what == "failed"]
 
 
+@pytest.mark.slow
 def test_a_part_that_takes_too_long_costs_itself_alone(tmp_path: Path) -> None:
     table = tmp_path / "gpu.tsv"
     command = ["-m", "benchmarks.gpu", "--rehearse", "--minutes", "0.0001", "--out", str(table)]

@@ -11,7 +11,8 @@ import pytest
 
 from discorank.cli.commands.cite import OF_DIVERSE, OF_TESTS, bibtex, papers
 from discorank.cli.main import main
-from discorank.metrics.registry import BUILT_IN, WRAPPERS, papers_of
+from discorank.metrics.names import BUILT_IN, WRAPPERS
+from discorank.metrics.registry import papers_of
 from discorank.metrics.storage.checksums import with_checksum
 
 PAPERS = papers()

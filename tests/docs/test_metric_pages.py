@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from discorank.metrics.registry import BUILT_IN, metric_class
+from discorank.metrics.names import BUILT_IN
+from discorank.metrics.registry import metric_class
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {

@@ -34,8 +34,9 @@ from discorank.metrics.execution.evaluate import matrices, plan_of, tiles_of
 from discorank.metrics.execution.meter import Meter
 from discorank.metrics.execution.store import Fresh, Store
 from discorank.metrics.lexical.answers import math_version
+from discorank.metrics.names import BUILT_IN
 from discorank.metrics.reading_plan import comparisons_of
-from discorank.metrics.registry import BUILT_IN, as_typed, names
+from discorank.metrics.registry import as_typed, names
 from discorank.metrics.representations import Block, FloatArray, IntArray, Ragged, Reps
 from discorank.metrics.scorer import Info, Reading
 from discorank.metrics.spec.checked_settings import settings

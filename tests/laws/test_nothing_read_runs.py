@@ -30,8 +30,6 @@ from discorank.metrics.discourse.roles.role_sources import Schema
 from discorank.metrics.discourse.roles.training.role_training import read_labelled
 from discorank.metrics.errors import DiscorankError
 from discorank.metrics.rst.parser.training.treebank import read_treebank
-from discorank.metrics.sescore2.training.job_stages import finished, opened
-from discorank.metrics.sescore2.training.severity import Severity, label
 from discorank.metrics.storage.checksums import with_checksum
 from discorank.metrics.storage.json_and_yaml import read_yaml
 
@@ -633,17 +631,26 @@ def test_sescore2_models(tmp_path: Path) -> None:
 
 
 def test_a_training_job_of_sescore2(tmp_path: Path) -> None:
-    row = {"text": TEXTS[0], "words": [MODULE], "edits": []}
-    objects = np.array([Runs()], dtype=object)
-    for name, content in (("texts", [row]), ("perturb", [row]), ("embed", objects)):
-        with opened(tmp_path / name, {"words": CODE_NAME}) as stage:
-            stage.write(content)
-            stage.finish({"kept": 1})
-    with pytest.raises(DiscorankError, match="unknown splitter"):
-        label(tmp_path, Severity())
-    refused("train", "sescore2", "label", "x", "--work", tmp_path, "-o", tmp_path / "out")
-    with pytest.raises((DiscorankError, ValueError)):
-        finished(tmp_path / "embed").array()
+    """Files of a work folder whose names are right, by somebody else."""
+    encoder = str(GOLDEN / "sescore2" / "tiny_encoder")
+    texts = written(tmp_path / "texts", "".join(f"{text} a b c\n" for text in TEXTS))
+    work = tmp_path / "work"
+    arguments = ["--work", work, "--encoder", encoder, "--backbone", encoder, "--device", "cpu"]
+    command = ["train", "sescore2", texts, "-o", tmp_path / "model", *arguments]
+    fine(*command)
+    shutil.rmtree(tmp_path / "model")
+    names = {kind: next(work.glob(f"*-{kind}*")) for kind in ("vectors", "neighbours", "pairs")}
+    evil = np.array([Runs()], dtype=object)
+    for kind in ("vectors", "neighbours"):
+        names["pairs"].unlink(missing_ok=True)
+        content = io.BytesIO()
+        np.savez(content, **{kind: evil})
+        written(names[kind], content.getvalue())
+        if kind == "vectors":
+            names["neighbours"].unlink()
+        refused(*command)
+    written(names["pairs"], gzip.compress(b'{"hypothesis": 1'))
+    refused(*command)
 
 
 # the working directory, and what is installed

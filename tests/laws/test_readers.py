@@ -275,7 +275,7 @@ def test_a_gzip_bomb_is_refused(
     sample = SAMPLES[name]
     path = sample.written(tmp_path)
     path.write_bytes(gzip.compress(sample.text.encode() + text * (4 << 20)))
-    assert read(sample, path).errors  # of the bomb, of its first NUL or of its empty lines
+    assert "expands more than 400 times" in read(sample, path).errors[0].problem
 
 
 # records and settings that come without a file

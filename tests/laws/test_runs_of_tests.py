@@ -39,11 +39,12 @@ def started_by_nohup() -> None:
     os.close(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "found"),
     [
         (HANGING, r"in test_hangs\n(.*\n)*worker 'gw0' crashed while running '.*::test_hangs"),
-        pytest.param("import os\nos._exit(0)\n", "no tests ran", marks=pytest.mark.slow),
+        ("import os\nos._exit(0)\n", "no tests ran"),
     ],
 )
 def test_a_worker_that_dies_ends_the_run(text: str, found: str, tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from discorank import Context, InputError, Metric, Scorer, load_metric
 from discorank.metrics.mixture import Mix
-from discorank.metrics.registry import BUILT_IN, metric_class
+from discorank.metrics.names import BUILT_IN
+from discorank.metrics.registry import metric_class
 from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
 from discorank.metrics.scorer import Info, Reading
 from discorank.metrics.spec.checked_settings import settings

@@ -13,16 +13,10 @@ import pytest
 
 from discorank import DiscorankError, Document, InputError, MetricError, ModelLoadError, load_metric
 from discorank.metrics import registry
-from discorank.metrics.aliases import ALIASES, REMARKS
 from discorank.metrics.lexical.chrf import ChrF
 from discorank.metrics.mixture import Function, Mix
-from discorank.metrics.registry import (
-    BUILT_IN,
-    aliases_in,
-    names,
-    registered_name,
-    without_aliases,
-)
+from discorank.metrics.names import ALIASES, BUILT_IN, REMARKS, letters
+from discorank.metrics.registry import Spec, names, registered_name
 
 BLEU_ZH = 'bleu(tokenize="zh")'
 
@@ -282,15 +276,19 @@ def test_an_alias_is_the_metric(alias: str, signature: str) -> None:
 def test_every_alias_leads_somewhere_and_is_no_name_itself() -> None:
     for alias, name in ALIASES.items():
         assert registered_name(alias) == name in names(), alias
-        assert alias not in BUILT_IN
+        assert alias == letters(alias) not in map(letters, BUILT_IN)
     assert not set(REMARKS) & set(ALIASES)
 
 
-def test_aliases_are_said_and_can_be_left_out() -> None:
-    assert aliases_in("chrf + 0.5*discoscore") == ["discoscore is ds-focus"]
-    assert aliases_in("chrf") == aliases_in("metric.yaml") == aliases_in({"name": "rougel"}) == []
-    assert without_aliases('cometkiwi(lang="cometkiwi") + BERT-Score') == (
-        'comet-qe(lang="cometkiwi") + bertscore'
+def test_aliases_are_noted_and_can_do_without_their_models() -> None:
+    assert Spec.parse("chrf + 0.5*discoscore").aliases == {"discoscore": "ds-focus"}
+    assert not Spec.parse("BERT-Score").aliases
+    text = 'cometkiwi(lang="cometkiwi") + BERT-Score - 0.3*rc'
+    assert Spec.parse(text, with_models=False).text == (
+        'comet-qe(lang="cometkiwi") + bertscore - 0.3*cohesion(measure="rc")'
+    )
+    assert Spec.parse(Spec.parse(text).text) == Spec.parse(text)._replace(
+        where=Spec.parse(text).text, aliases={}
     )
 
 
@@ -299,4 +297,3 @@ def test_rc_and_lc_are_measures_of_cohesion() -> None:
     for name in ("rc", "lc"):
         metric = load_metric(name)
         assert metric == load_metric("cohesion", measure=name)
-    assert registry.without_aliases("rc + cometkiwi") == "rc + comet-qe"

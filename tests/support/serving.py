@@ -58,22 +58,6 @@ class Server:
         return self.answer(self.seen[number], number)
 
 
-def once_broken(
-    broken: Reply, mended: Callable[[Seen], Reply], spared: int = 0
-) -> Callable[[Seen, int], Reply]:
-    """Every request but the first so many fails once, and is answered when it comes again."""
-    bodies: set[str] = set()
-
-    def answer(seen: Seen, number: int) -> Reply:
-        body = json.dumps(seen.body)
-        if number < spared or body in bodies:
-            return mended(seen)
-        bodies.add(body)
-        return broken
-
-    return answer
-
-
 @contextmanager
 def serving(answer: Callable[[Seen, int], Reply]) -> Iterator[Server]:
     """A running server that answers request number i, counted from 0, with ``answer(request, i)``."""

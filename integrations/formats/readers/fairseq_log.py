@@ -3,7 +3,7 @@
 fairseq writes base-2 logarithms; here all are natural ones:
     logprob = ln 2 * sum of the P- line (total)        score = ln 2 * the H- score (divided by length ** lenpen)
     token_scores = the P- line itself, to base 2, where it has the values of several tokens
-A score of -inf, which JSON cannot write, is left out. F- lines, which discorank writes, become fields.
+A score of -inf, which JSON cannot write, is left out. A-, I- and E- lines become fields; W- and C- are of the list.
 The text is that of the D- line (detokenised), or of the H- line where there is none; T- lines become references.
 fairseq-generate can leave out sentences without a word: every gap in the ids is an error entry.
 """
@@ -13,9 +13,8 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping
-from ctypes import c_float
 from functools import partial
-from math import inf, log, nextafter
+from math import inf, log
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +25,11 @@ from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.line_source import Line, LineSource, without_trailing_blanks
 from ....rerank.lists import Candidate, CandidateList, check_logprob
 from ....rerank.runs.resumable import Entry
-from ...files.entries import ListEntry, ListLines, error_entry, in_line, list_entry, typed
+from ...files.entries import ListEntry, ListLines, error_entry, in_line, list_entry
 from ...files.line_spool import LineSpool
-from ..format_table import NUMBERED, Format, ListOptions, ListWriting, OpenedFiles
+from ..format_table import NUMBERED, Format, ListOptions, OpenedFiles
 from .flat import count_lines
-from .nbest_lines import LOGPROB, SCORE, feature_column, features, finite_number, number_text
+from .nbest_lines import finite_number
 
 LN2 = log(2)
 SHOWN_GAPS = 20
@@ -41,8 +40,8 @@ _FIX_GAP = (
 )
 _FIX = "Give what fairseq-generate or fairseq-interactive wrote: its stdout, or the file in --results-path"
 # editors strip the tab before an empty text
-RECORD = re.compile(rb"(?![HDPIWF]-[\d_]+\Z)([STHDPAEIWCF])-(\d{1,18})(?:_\d+)?(?:\t|\Z)")
-_DAMAGED = re.compile(rb"[STHDPAEIWCF]-\d")
+RECORD = re.compile(rb"(?![HDPIW]-[\d_]+\Z)([STHDPAEIWC])-(\d{1,18})(?:_\d+)?(?:\t|\Z)")
+_DAMAGED = re.compile(rb"[STHDPAEIWC]-\d")
 _TEXTS = frozenset("STHDC")  # kinds with a text that a line break could cut
 _LOG = re.compile(
     rb"\d{4}-\d\d-\d\d .*\| (INFO|WARNING|ERROR|DEBUG) \||(Generate|Translated) |Namespace\(|\| "
@@ -50,10 +49,8 @@ _LOG = re.compile(
 _NO_RECORD = "expected <letter>-<id>, a tab, values"
 _NAMES = {"D": "detokenised text", "P": "scores of tokens"}
 _FIELDS = {"A": "alignment", "I": "steps", "E": "history"}
-# fields that have lines of their own
-OWN = (SCORE, "tokenized", "token_scores", *_FIELDS.values())
-_LIST_KEYS = ("seconds", "constraints")
-_MANY_DIGITS = 14  # a number of as many was not rounded when it was written
+_LIST_KEYS = {"W": "seconds", "C": "constraints"}
+_REPEATED = frozenset("CE")  # kinds of which there may be several lines
 
 
 def read_fairseq(source: LineSource, num_sentences: int | None = None) -> Iterator[ListEntry]:
@@ -167,13 +164,14 @@ def _entry(
     """The list of a block; `required` are the kinds of lines that the log has, so that each list must have them."""
     raw = b"".join(line + b"\n" for _, line in lines)
     first_line, _ = lines[0]
-    sentence = _Sentence()
+    of_list: dict[str, Any] = {}
+    hypotheses: list[dict[str, Any]] = []
     try:
         for number, line in lines:
             with in_line(source, number):
-                sentence.add(line)
+                _add(line, of_list, hypotheses)
         with in_line(source, first_line):
-            record = sentence.candidate_list(str(sentence_id), required)
+            record = _candidate_list(str(sentence_id), of_list, hypotheses, required)
             if is_cut:
                 fix = "Was it cut off? If not, add the newline"
                 raise InputError("no newline ends the log", fix=fix)
@@ -182,58 +180,52 @@ def _entry(
     return list_entry(record, first_line, raw)
 
 
-class _Sentence:
-    """The values of the lines of one sentence, by the letter of their kind."""
+def _add(line: bytes, of_list: dict[str, Any], hypotheses: list[dict[str, Any]]) -> None:
+    """Adds the value of a line to those of the list or of the last hypothesis, by the letter of its kind.
 
-    def __init__(self) -> None:
-        self._once: dict[str, Any] = {}
-        self._constraints: list[str] = []
-        self._hypotheses: list[dict[str, Any]] = []
+    Raises:
+        InputError: the line cannot stand here, or its value cannot be read.
+    """
+    record = RECORD.match(line)
+    if record is None:
+        fix = "Is there a line break in a text, or was stderr written into the log?"
+        raise InputError(f"found {excerpt(line.decode())}, {_NO_RECORD}", fix=fix)
+    kind, rest = record[1].decode(), line[record.end() :].decode()
+    value = _VALUES[kind](rest) if kind in _VALUES else rest
+    if kind == "H":
+        hypotheses.append({})
+    target = of_list if kind in "STWC" else hypotheses[-1] if hypotheses else None
+    if target is None or (kind in target and kind not in _REPEATED):
+        problem = f"a {kind}- line that belongs to no H- line, or a second one"
+        raise InputError(problem, where=f"{kind}-", fix="Is the log whole?")
+    if kind in _REPEATED:
+        value = [*target.get(kind, ()), value]
+    target[kind] = value
 
-    def add(self, line: bytes) -> None:
-        """Takes the next line; raises InputError where it cannot stand here, or its values cannot be read."""
-        record = RECORD.match(line)
-        if record is None:
-            fix = "Is there a line break in a text, or was stderr written into the log?"
-            raise InputError(f"found {excerpt(line.decode())}, {_NO_RECORD}", fix=fix)
-        kind, rest = record[1].decode(), line[record.end() :].decode()
-        value = _VALUES[kind](rest) if kind in _VALUES else rest
-        if kind == "H":
-            self._hypotheses.append({"H": value, "E": []})
-        elif kind == "C":
-            self._constraints.append(value)
-        else:
-            last = self._hypotheses[-1] if self._hypotheses else None
-            target = self._once if kind in "STW" else last
-            if target is None or (kind in target and kind != "E"):
-                problem = f"a {kind}- line that belongs to no H- line, or a second one"
-                raise InputError(problem, where=f"{kind}-", fix="Is the log whole?")
-            if kind == "E":
-                target["E"].append(value)
-            else:
-                target[kind] = value
 
-    def candidate_list(self, list_id: str, required: frozenset[str]) -> CandidateList:
-        """The list; raises InputError where there are no hypotheses, or a line is missing that other sentences have."""
-        if "S" in required and "S" not in self._once:
-            fix = "Was stderr written into the log? Keep it apart: 2>err"
-            raise InputError("no S- line, which others have", fix=fix)
-        if not self._hypotheses:
-            raise InputError("no H- line", fix="Was the log cut off, or written with --quiet?")
-        for i, hypothesis in enumerate(self._hypotheses):
-            for kind in sorted(required & _NAMES.keys() - hypothesis.keys()):
-                problem = f"hypothesis {i} has no {kind}- line ({_NAMES[kind]}), which others have"
-                raise InputError(problem, fix="Was the log cut off?")
-        extra = {"seconds": self._once["W"]} if "W" in self._once else {}
-        if self._constraints:
-            extra["constraints"] = self._constraints
-        return CandidateList(
-            list_id,
-            tuple(map(_candidate, self._hypotheses)),
-            self._once.get("S"),
-            references=(self._once["T"],) if "T" in self._once else (),
-            extra=extra,
-        )
+def _candidate_list(
+    list_id: str,
+    of_list: dict[str, Any],
+    hypotheses: list[dict[str, Any]],
+    required: frozenset[str],
+) -> CandidateList:
+    """The list; raises InputError where there are no hypotheses, or a line is missing that other sentences have."""
+    if "S" in required and "S" not in of_list:
+        fix = "Was stderr written into the log? Keep it apart: 2>err"
+        raise InputError("no S- line, which others have", fix=fix)
+    if not hypotheses:
+        raise InputError("no H- line", fix="Was the log cut off, or written with --quiet?")
+    for i, hypothesis in enumerate(hypotheses):
+        for kind in sorted(required & _NAMES.keys() - hypothesis.keys()):
+            problem = f"hypothesis {i} has no {kind}- line ({_NAMES[kind]}), which others have"
+            raise InputError(problem, fix="Was the log cut off?")
+    return CandidateList(
+        list_id,
+        tuple(map(_candidate, hypotheses)),
+        of_list.get("S"),
+        references=(of_list["T"],) if "T" in of_list else (),
+        extra={name: of_list[kind] for kind, name in _LIST_KEYS.items() if kind in of_list},
+    )
 
 
 def _candidate(hypothesis: dict[str, Any]) -> Candidate:
@@ -248,10 +240,8 @@ def _candidate(hypothesis: dict[str, Any]) -> Candidate:
         fields["tokenized"] = tokenized
     if token_scores:
         fields["token_scores"] = token_scores
-    for kind, name in _FIELDS.items():
-        if hypothesis.get(kind, []) != []:
-            fields[name] = hypothesis[kind]
-    return Candidate(text, logprob, fields | hypothesis.get("F", {}))
+    fields |= {name: hypothesis[kind] for kind, name in _FIELDS.items() if kind in hypothesis}
+    return Candidate(text, logprob, fields)
 
 
 def _scored_text(where: str, rest: str) -> tuple[float, str]:
@@ -273,15 +263,6 @@ def _logarithm(text: str, where: str) -> float:
     return -inf if text == "-inf" else finite_number(text, where)
 
 
-def _features(rest: str) -> dict[str, Any]:
-    """The features of an F- line."""
-    values = features(rest)
-    if taken := {*OWN, LOGPROB} & values.keys():
-        problem = "a feature of this name, for which there is another line"
-        raise InputError(problem, where=f"F-.{min(taken)}")
-    return values
-
-
 def _steps(text: str) -> int:
     """The number of steps of an I- line."""
     if not (text.isascii() and text.isdigit() and len(text) < 19):
@@ -301,126 +282,14 @@ _VALUES: Mapping[str, Callable[[str], Any]] = {
     "D": partial(_scored_text, "D-"),
     "P": _total,
     "I": _steps,
-    "F": _features,
     "W": _seconds,
 }
-
-
-def fairseq_lines(record: CandidateList) -> Iterator[str]:
-    """The lines of a list, without their ends.
-
-    Raises:
-        InputError: the id is no number, or a field has no line.
-    """
-    number = record.id
-    if not (number.isascii() and number.isdigit()) or str(int(number[:19])) != number:
-        problem = f"found {number!r:.60}, and fairseq numbers its sentences"
-        raise InputError(problem, where="id", fix="Write moses, which takes any id")
-    yield from _list_lines(record, number)
-    for i, candidate in enumerate(record.candidates):
-        try:
-            yield from _candidate_lines(candidate, number)
-        except InputError as error:
-            raise error.inside(f"candidates[{i}]") from None
-
-
-def _list_lines(record: CandidateList, number: str) -> Iterator[str]:
-    """The lines of a list beside those of its candidates."""
-    if record.source is not None:
-        yield f"S-{number}\t{record.source}"
-    if len(record.references) > 1:
-        problem = f"found {len(record.references)}, and fairseq has one"
-        raise InputError(problem, where="references", fix="Leave them out: --lossy")
-    for reference in record.references:
-        yield f"T-{number}\t{reference}"
-    if "seconds" in record.extra:
-        yield f"W-{number}\t{number_text(record.extra['seconds'], 'seconds')}\tseconds"
-    for constraint in typed(list[str], record.extra.get("constraints", []), "constraints"):
-        yield f"C-{number}\t{constraint}"
-
-
-def _candidate_lines(candidate: Candidate, number: str) -> Iterator[str]:
-    """The lines of a hypothesis."""
-    fields = dict(candidate.fields)
-    score = base2(fields.pop(SCORE, -inf), SCORE)
-    tokenized = fields.pop("tokenized", candidate.text)
-    yield f"H-{number}\t{score}\t{tokenized}"
-    yield f"D-{number}\t{score}\t{candidate.text}"
-    if "token_scores" in fields:
-        yield f"P-{number}\t{fields.pop('token_scores')}"
-    elif candidate.logprob is not None:
-        yield f"P-{number}\t{base2(candidate.logprob, 'logprob')}"
-    if "alignment" in fields:
-        yield f"A-{number}\t{fields.pop('alignment')}"
-    if "steps" in fields:
-        yield f"I-{number}\t{fields.pop('steps')}"
-    history: list[str] = typed(list[str], fields.pop("history", []), "history")
-    for step, text in enumerate(history):
-        yield f"E-{number}_{step}\t{text}"
-    if fields:
-        yield f"F-{number}\t{feature_column(fields)}"
-
-
-def base2(value: Any, where: str) -> str:
-    """A natural logarithm to base 2, so that ln 2 times it is the value again, or the number next to it.
-
-    Of several such numbers it is the one of the fewest digits, or in single precision, as logs have them.
-
-    >>> base2(-log(2) * 3.25, "score"), base2(-log(2) * 0.395419, "score")
-    ('-3.25', '-0.395419')
-    """
-    number_text(value, where)
-    if value == -inf:
-        return "-inf"
-    quotient = value / LN2
-    of_single = c_float(quotient).value  # fairseq computes in single precision
-    near = {quotient, nextafter(quotient, -inf), nextafter(quotient, inf), of_single}
-
-    def key(one: float) -> tuple[float, int, bool, float]:
-        num_digits = len(repr(float(one)))
-        return abs(LN2 * one - value), min(num_digits, _MANY_DIGITS), one != of_single, one
-
-    return repr(float(min(near, key=key)))
 
 
 def _open(path: str | Path, options: ListOptions) -> OpenedFiles:
     num_sentences = None if options.sources is None else count_lines(options.sources)
     source = LineSource(path)
     return [source], read_fairseq(source, num_sentences)
-
-
-def _kept(record: CandidateList) -> CandidateList:
-    """A list with what lines of a log say."""
-    return CandidateList(
-        record.id,
-        record.candidates,
-        record.source,
-        references=record.references if len(record.references) == 1 else (),
-        extra={key: value for key, value in record.extra.items() if key in _LIST_KEYS},
-    )
-
-
-def _shape(record: CandidateList) -> tuple[tuple[str, ...], str]:
-    has_logprobs = {candidate.logprob is not None for candidate in record.candidates}
-    if len(has_logprobs) > 1:
-        raise InputError("some have one, some have none", where="logprob", fix="Write moses")
-    lines = ("S",) * (record.source is not None) + ("P",) * (True in has_logprobs)
-    return lines, "the lists of a log have the same kinds of lines"
-
-
-def _earlier_shape(lines: Iterator[str], counts: Mapping[str, int]) -> tuple[str, ...]:
-    """The kinds of lines that the first list of a log has."""
-    kinds: list[str] = []
-    first_id = None
-    for line in lines:
-        record = RECORD.match(line.rstrip("\n").encode())
-        if record is None:
-            continue
-        first_id = first_id or record[2]
-        if record[2] != first_id:
-            break
-        kinds.append(record[1].decode())
-    return tuple(kind for kind in "SP" if kind in kinds)
 
 
 FORMATS = (
@@ -433,15 +302,6 @@ FORMATS = (
             rb"([STHDPEA]-\d+\t)|(\d{4}-\d\d-\d\d .*\| (INFO|WARNING) \|)|(Namespace\()"
         ),
         every_line=False,
-        written=ListWriting(
-            fairseq_lines,
-            lambda source, num_candidates: read_fairseq(source),
-            frozenset(OWN),
-            _kept,
-            _shape,
-            _earlier_shape,
-            rounds=True,
-        ),
         example="S-0\tsource\nH-0\t-0.5\ta text\nD-0\t-0.5\ta text\nP-0\t-0.5 -0.5\n",
     ),
 )

@@ -5,7 +5,7 @@ Where the files can be read twice, their lines are counted first, so a wrong N i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -122,14 +122,6 @@ def _open(path: str | Path, options: ListOptions) -> OpenedFiles:
     return [*files], read_flat(files[0], num_candidates, *files[1:])
 
 
-def _shape(record: CandidateList) -> tuple[int, str]:
-    return len(record.candidates), "flat text has as many candidates in every list"
-
-
-def _earlier_shape(lines: Iterator[str], counts: Mapping[str, int]) -> int:
-    return counts["candidates"] // counts["rows"]
-
-
 FORMATS = (
     Format(
         "flat",
@@ -140,10 +132,9 @@ FORMATS = (
         written=ListWriting(
             lambda record: (str(candidate.text) for candidate in record.candidates),
             read_flat,
-            own_fields=None,
-            shape=_shape,
-            earlier_shape=_earlier_shape,
-            numbers_lists=True,
+            "candidates",
+            len,
+            lambda lines, counts: counts["candidates"] // counts["rows"],
         ),
     ),
 )

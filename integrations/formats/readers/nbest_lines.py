@@ -1,9 +1,9 @@
-"""N-best lists of Moses and Marian: lines of columns between ``|||``, the lines of one id adjacent, read and written.
+"""N-best lists of Moses and Marian: lines of columns between ``|||``, the lines of one id adjacent.
 
     Moses    id ||| text ||| LM0= -3.2 TM0= -1 -2 ||| score ||| further columns
     Marian   id ||| text ||| alignment, WordScores=, WordCounts= ||| F0= logprob ||| score
 Features (also ``LM0=-3.2`` and ``LM0: -3.2``) become fields of the candidate by their names, several values a list,
-values before any name ``features``; fields that are numbers, or several, are written as features. A bad line spoils
+values before any name ``features``; in Moses' lists, fields that are numbers are written so, too. A bad line spoils
 the list of its id. All lines of a file have as many columns as the first one, so that a separator that is missing,
 too many, or of two or four bars shifts nothing.
 
@@ -17,15 +17,14 @@ decoder say.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ....metrics.errors import InputError, excerpt
+from ....metrics.errors import InputError
 from ....metrics.storage.line_source import LineSource, without_trailing_blanks
 from ....rerank.lists import NOTHING, Candidate, CandidateList, finite_of
 from ....rerank.runs.resumable import Entry
-from ...files.entries import ListEntry, ListLines, list_entry, placed, typed
+from ...files.entries import ListEntry, ListLines, list_entry, placed
 from ..format_table import NUMBERED, Format, ListWriting, one_file
 
 ReadCandidate = Callable[[Sequence[str]], Candidate]  # the candidate of the columns after the id
@@ -38,7 +37,6 @@ _BROKEN = re.compile(r"(?<!\|)(?:\|\||\|{4,})(?!\|)")
 _FOUR_BARS = re.compile(r"\|{4,}")
 _NAMED = re.compile(r"([^=\s]+)=(\S*)|(\S+):")
 _TAKEN = frozenset({"text", "roles", "foci", "rst", "columns"})
-_WORD_COLUMNS = ("WordScores", "WordCounts")
 _NAMED_COLUMN = re.compile(r"(WordScores|WordCounts)=\s*(.*)")
 _HARD = re.compile(r"(\d+-\d+( |$))*", re.ASCII)
 _SOFT = re.compile(r"([\d.eE+-]+(,[\d.eE+-]+)*( |$))+", re.ASCII)
@@ -223,126 +221,38 @@ def _further_column(column: str) -> tuple[str, Any]:
 
 
 def moses_line(list_id: str, candidate: Candidate) -> str:
-    """The line of a candidate, without its end.
-
-    Raises:
-        InputError: a field is no number, or there are further columns without a score.
-    """
+    """The line of a candidate, without its end; what it cannot say is seen when it is read back."""
     fields = dict(candidate.fields)
-    further = fields.pop("columns", [])
-    score = fields.pop(SCORE, None)
+    further = fields.pop("columns", ())
+    scores = [fields.pop(SCORE)] if SCORE in fields else []
     if candidate.logprob is not None:
         fields = {LOGPROB: candidate.logprob, **fields}
-    columns = [list_id, str(candidate.text), feature_column(fields)]
-    if score is not None:
-        columns.append(number_text(score, SCORE))
-    elif further:
-        raise InputError("stand behind a score, and there is none", where="columns")
-    return BAR.join([*columns, *typed(list[str], further, "columns")])
+    features = " ".join(f"{name}= {_numbers_text(value)}" for name, value in fields.items())
+    columns = [list_id, str(candidate.text), features, *map(_numbers_text, scores)]
+    return BAR.join([*columns, *map(str, further)])
 
 
-def marian_line(list_id: str, candidate: Candidate) -> str:
-    """The line of a candidate, without its end.
-
-    Raises:
-        InputError: a field is no number, or there is no score, no log-probability or F0.
-    """
-    fields = dict(candidate.fields)
-    score = fields.pop(SCORE, None)
-    if score is None:
-        raise InputError("no score, the last column of Marian", where=SCORE, fix="Write moses")
-    further = []
-    if "alignment" in fields:
-        further.append(typed(str, fields.pop("alignment"), "alignment"))
-    for name in _WORD_COLUMNS:
-        if name in fields:
-            further.append(f"{name}= {numbers_text(fields.pop(name), name)}")
-    if candidate.logprob is not None:
-        if "F0" in fields:
-            problem = "a field of this name, by which Marian calls the log-probability"
-            raise InputError(problem, where="F0")
-        fields = {"F0": candidate.logprob, **fields}
-    if not any(MODEL.fullmatch(name) for name in fields):
-        problem = "no log-probability and no F0, with which Marian's features begin"
-        raise InputError(problem, where="logprob", fix="Write moses, which has all features")
-    columns = [list_id, str(candidate.text), *further, feature_column(fields)]
-    return BAR.join([*columns, number_text(score, SCORE)])
+def _numbers_text(value: Any) -> str:
+    """A number, or several with blanks between, each by the shortest digits that are read as the same."""
+    return " ".join(map(repr, value if isinstance(value, list | tuple) else [value]))
 
 
-def feature_column(fields: Mapping[str, Any]) -> str:
-    """Features as ``name= value``, several values behind one name.
-
-    >>> feature_column({"LM0": -3.5, "TM0": [1, 2.25]})
-    'LM0= -3.5 TM0= 1 2.25'
-
-    Raises:
-        InputError: a value is no number, and no several of them, or a name is not one word.
-    """
-    for name in fields:
-        if not name or "=" in name or "|||" in name or name.split() != [name]:
-            problem = f"a field named {excerpt(name)}, and the name of a feature is one word"
-            raise InputError(problem, fix="Rename it")
-    return " ".join(f"{name}= {numbers_text(value, name)}" for name, value in fields.items())
-
-
-def is_feature(value: Any) -> bool:
-    """Whether a field can be a feature: a number, or at least two of them."""
+def _holds(name: str, value: Any) -> bool:
+    """Whether a field can be written: further columns, or a feature of one number or at least two."""
+    if name == "columns":
+        return isinstance(value, list)
     values = value if isinstance(value, list | tuple) and len(value) > 1 else [value]
     return all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
 
 
-def numbers_text(value: Any, where: str) -> str:
-    """A number or a list of numbers, with spaces between."""
-    values = value if isinstance(value, list | tuple) else [value]
-    return " ".join(number_text(one, where) for one in values)
-
-
-def number_text(value: Any, where: str) -> str:
-    """The shortest digits that are read as the same number.
-
-    Raises:
-        InputError: it is no number.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        problem = f"found {excerpt(value)}, and a feature is a number"
-        raise InputError(problem, where=where, fix="Leave it out: --lossy")
-    return repr(value)
-
-
-def _lines(line: Callable[[str, Candidate], str], record: CandidateList) -> Iterator[str]:
-    """The lines of a list, of the line of a candidate."""
-    for i, candidate in enumerate(record.candidates):
-        try:
-            yield line(record.id, candidate)
-        except InputError as error:
-            raise error.inside(f"candidates[{i}]") from None
-
-
-def _writing(
-    line: Callable[[str, Candidate], str],
-    read: Callable[[LineSource], Iterator[ListEntry]],
-    own_fields: frozenset[str],
-) -> ListWriting:
-    """How lists are written, by the line of a candidate, the reader, and the fields with a column of their own."""
-    lines = partial(_lines, line)
-
-    def shape(record: CandidateList) -> tuple[int, str]:
-        counts = {line.count("|||") + 1 for line in lines(record)}
-        if len(counts) > 1:
-            problem = f"lines of {min(counts)} and of {max(counts)} columns"
-            fix = "Give all candidates the same fields, or leave some out: --lossy"
-            raise InputError(problem, where="candidates", fix=fix)
-        return counts.pop(), "all lines of a file have as many columns"
-
-    return ListWriting(
-        lines,
-        lambda source, num_candidates: read(source),
-        own_fields,
-        shape=shape,
-        earlier_shape=lambda lines, counts: next(lines).count("|||") + 1,
-        ends_columns=True,
-        has_total=True,
-    )
+def _num_columns(lines: Sequence[str]) -> int:
+    """How many columns all lines of a list have; raises InputError where they differ."""
+    counts = {line.count("|||") + 1 for line in lines}
+    if len(counts) > 1:
+        problem = f"lines of {min(counts)} and of {max(counts)} columns"
+        fix = "Give all candidates the same fields, or leave some out: --lossy"
+        raise InputError(problem, where="candidates", fix=fix)
+    return counts.pop()
 
 
 FORMATS = (
@@ -353,7 +263,14 @@ FORMATS = (
         NUMBERED,
         first_line=re.compile(b"(?!%b)%b" % (_MARIAN_LINE, _MOSES_LINE)),
         is_numbered=True,
-        written=_writing(moses_line, read_moses, frozenset({SCORE, "columns"})),
+        written=ListWriting(
+            lambda record: (moses_line(record.id, candidate) for candidate in record.candidates),
+            lambda source, num_candidates: read_moses(source),
+            "columns",
+            _num_columns,
+            lambda lines, counts: _num_columns([next(lines)]),
+            _holds,
+        ),
         example="0 ||| a text ||| LM0= -3.2 TM0= -1 -2 ||| -4.5\n0 ||| b ||| LM0= -3 ||| -5\n",
     ),
     Format(
@@ -363,7 +280,6 @@ FORMATS = (
         NUMBERED,
         first_line=re.compile(_MARIAN_LINE),
         is_numbered=True,
-        written=_writing(marian_line, read_marian, frozenset({SCORE, "alignment", *_WORD_COLUMNS})),
         example="0 ||| a text ||| 0-0 ||| F0= -3.2 ||| -1.6\n0 ||| b ||| 0-0 ||| F0= -4 ||| -2\n",
     ),
 )

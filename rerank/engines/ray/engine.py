@@ -98,10 +98,10 @@ class RayEngine:
                 self.work.metrics.append(part)
 
     def _count_faults(self) -> None:
-        """Adds the entries of caches that actors found damaged or unchecked to those of this process."""
+        """Adds the entries of caches that actors found damaged to those of this process."""
         work = self.status().work
         if self.own_cache is not None:
-            self.own_cache.faults.add(work.damaged_entries, work.unchecked_entries)
+            self.own_cache.damage.elsewhere += work.damaged_entries
 
     def _has_loaded(self, kind: Kind) -> bool:
         """Whether an actor is loaded that does steps of this kind."""

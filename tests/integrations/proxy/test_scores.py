@@ -19,6 +19,7 @@ from discorank.integrations.server.score_server import ScoreServer
 from discorank.metrics.errors import InputError, MetricError, ResourceError
 from discorank.metrics.mixture import Function
 from discorank.metrics.storage.limits import use_limits
+from discorank.rerank.engines.text_scores import distinct_tasks
 
 from ...support.proxying import scoring, send
 from ...support.waiting import wait_until
@@ -357,13 +358,12 @@ def test_equal_texts_of_a_request_are_valued_once() -> None:
 
 def test_a_long_request_is_read_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = set()
-    plain = score_endpoints._tasks
 
     def noted(*arguments: Any) -> Any:
         threads.add(threading.current_thread().name)
-        return plain(*arguments)
+        return distinct_tasks(*arguments)
 
-    monkeypatch.setattr(score_endpoints, "_tasks", noted)
+    monkeypatch.setattr(score_endpoints, "distinct_tasks", noted)
     with scoring("chrf") as (_, url):
         long = ["word " * 40] * 600
         values = numbers(post(url, "/v1/score", hypotheses=long, references=long))

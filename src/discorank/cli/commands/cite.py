@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from ...metrics.combination import Combination
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.quoted_signature import quoted
-from ...metrics.registry import WRAPPERS, names, papers_of, unknown_metric, without_aliases
+from ...metrics.registry import Spec, papers_of
 from ...metrics.spec.checked_settings import settings
 from ...metrics.spec.signature import Call, parse, portable
 from ...rerank.runs.run_file import read_run_file
@@ -109,17 +109,15 @@ def _quotable(signatures: Sequence[str]) -> str:
     """The signatures in the style of sacrebleu, long and short, as lines of comments."""
     from ... import __version__
 
-    lines = []
-    for signature in dict.fromkeys(signatures):
-        lines.append(quoted(signature, __version__))
-        lines.append(quoted(signature, __version__, short=True))
+    forms = (False, True)  # long, short
+    lines = [quoted(own, __version__, short=short) for own in signatures for short in forms]
     return "".join(f"% {line}\n" for line in dict.fromkeys(lines))
 
 
 def _calls(signature: str) -> Iterator[Call]:
     """The terms of a signature, a combination followed by the metrics it is made of."""
     for call in (call for term in parse(signature) for call in term.every):
-        if call.name in WRAPPERS and not papers_of(call.name, call.settings):
+        if call.inner and not papers_of(call.name, call.settings):
             continue
         yield call
         if call.name != Combination.name:
@@ -174,11 +172,9 @@ def signatures_in(name: str) -> list[str]:
     if os.path.exists(f"{name}.run.json"):
         raise InputError("is the output of a run", where=name, fix=f"Give {name}.run.json")
     if not name.endswith(".json"):
-        named = without_aliases(name)
-        for call in (call for term in parse(named) for call in term.every):
-            if ":" not in call.name and call.name not in {*names(), *WRAPPERS}:
-                raise unknown_metric(call.name)
-        return [named]
+        spec = Spec.parse(name)
+        spec.check_names()
+        return [spec.text]
     return signatures_of(read_run_file(name, _RUN_FILE), name)
 
 

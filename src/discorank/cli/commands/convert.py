@@ -32,7 +32,7 @@ from ...integrations.formats.wmt.eval_set_folder import (
     write_eval_set,
 )
 from ...integrations.formats.wmt.eval_set_rows import eval_set_of_rows
-from ...integrations.formats.written_lists import ListWriter, list_writer
+from ...integrations.formats.written_lists import ListWriter
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
 from ...rerank.prior import STRENGTH, Prior, check_strength, load_prior
@@ -100,7 +100,7 @@ def convert(
     # what stands in files of its own is not lost
     elsewhere = ["source"] if input.sources else []
     elsewhere += ["document", "position"] if input.documents else []
-    writer = list_writer(list_format.output_format, list_format.lossy, elsewhere)
+    writer = ListWriter(list_format.output_format, list_format.lossy, elsewhere)
     num_done = num_errors = 0
     with (
         input.opened() as lists,

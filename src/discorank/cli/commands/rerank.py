@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from ...metrics.errors import InputError, excerpt
-from ...metrics.registry import without_aliases
 from ...metrics.spec.checked_settings import Composed, changed, settings
 from ...metrics.storage.json_and_yaml import read_small_json, read_yaml
 from ...rerank.capabilities import EVERY_VALUE, FIRST_STAGE, MATRIX, PSEUDO_REFERENCES, Needs
@@ -22,6 +21,7 @@ from ...rerank.reranker import (
     Reranker,
     compares_candidates,
     features_of_sums,
+    is_plain,
     reads_candidates_alone,
 )
 from ...rerank.runs.first_pass import first_path, means_path, saved_means, with_scores
@@ -168,19 +168,14 @@ def _in_two_passes(
 def chosen_features(sums: Sequence[str], metrics: MetricOptions) -> dict[Any, float]:
     """The weight of every feature named with -m, metrics with the language, device and model that are set."""
     sums = needed(sums, "metric", example="-m logprob/length")
-    for text in sums:
-        metrics.say_aliases(text)
     model = metrics.reading.model
-    if model:
-        sums = [without_aliases(text) for text in sums]
-    return dict(
-        features_of_sums(
-            sums,
-            metrics.code.allow_code,
-            metrics.adapted,
-            lambda name: qe_metric(model) if name == QE else name,
-        )
-    )
+
+    def registered(name: str) -> str:
+        if name == QE:
+            return qe_metric(model)
+        return name if is_plain(name) else metrics.parsed(name).text
+
+    return dict(features_of_sums(sums, metrics.code.allow_code, metrics.adapted, registered))
 
 
 def qe_metric(model: str | None) -> str:

@@ -12,15 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
-from ...integrations.proxy.panel import (
-    Panel,
-    PanelModel,
-    PanelSettings,
+from ...integrations.proxy.proxy_server import ProxyServer
+from ...integrations.proxy.settings import (
+    DoorSettings,
+    DrawingSettings,
+    ScoreSettings,
     UpstreamSpec,
     read_upstreams,
 )
-from ...integrations.proxy.proxy_server import ProxyServer
-from ...integrations.proxy.settings import DoorSettings, DrawingSettings, ScoreSettings
 from ...integrations.server.server_probe import ProbeOptions, table_of
 from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
@@ -120,7 +119,6 @@ _OF_UPSTREAM = frozenset(
         DrawingSettings,
         UpstreamConnection,
         ProbeOptions,
-        PanelSettings,
     )
     for name in setting_names(component)
 ) | {"allow_utility", "allow_path", "probe_model"}
@@ -142,7 +140,6 @@ _OF_UPSTREAM = frozenset(
 )
 def serve(
     options: ServeOptions,
-    several: PanelSettings,
     decoder: DecoderOptions,
     features: FeatureOptions,
     reranker: RerankerOptions,
@@ -164,10 +161,9 @@ def serve(
         utilities = _loaded(deciders)
     else:
         utilities = _scored(features, metrics, given)
-    models = [PanelModel(spec, connection.to(spec)) for spec in specs]
-    panel = Panel(models, several.quorum) if models else None
+    upstreams = [(spec, connection.to(spec)) for spec in specs]
     with engine.opened(metrics.cache()) as opened:
-        server = ProxyServer(panel, deciders, opened, drawing, door, say, utilities, scoring)
+        server = ProxyServer(upstreams, deciders, opened, drawing, door, say, utilities, scoring)
         if probe.probe:
             asyncio.run(_probed(server, options.probe_model))
             return
@@ -190,7 +186,7 @@ def _check_names(specs: Sequence[UpstreamSpec], features: FeatureOptions, given:
         return
     if specs:
         fix = "Write --upstream NAME=URL for each, or leave it out"
-        given.refuse(setting_names(PanelSettings), "is for upstreams with names", fix)
+        given.refuse(["quorum"], "is for upstreams with names", fix)
     refuse_conflicts(given.marks, "a server upstream without a name", lacks=(SYSTEMS,))
 
 

@@ -12,7 +12,7 @@ from ...metrics.errors import InputError
 from ...metrics.execution.close_at_end import close_at_end
 from ...metrics.metric_settings import MetricSettings
 from ...metrics.mixture import Utility
-from ...metrics.registry import MetricLike, aliases_in, load_metric, without_aliases, wrapped
+from ...metrics.registry import MetricLike, Spec, load_metric, wrapped
 from ...metrics.spec.checked_settings import Composed, Field, Internal, Rare, settings
 from ...rerank.budget.settings import CHEAP, Budget, load_cheap_utility
 from ...rerank.capabilities import (
@@ -108,22 +108,23 @@ class MetricOptions:
         return replace(self, answers=f"{output}.answers")
 
     def load(self, spec: MetricLike) -> Utility:
-        """The metric of a name or signature, with the language, device and model that are set; aliases are said."""
-        self.say_aliases(spec)
-        if isinstance(spec, str) and self.reading.model:
-            spec = without_aliases(spec)
+        """The metric of a name or signature, with the language, device and model that are set; aliases are noted."""
+        if isinstance(spec, str):
+            spec = self.parsed(spec)
         return self.adapted(load_metric(spec, allow_code=self.code.allow_code))
+
+    def parsed(self, text: str) -> Spec:
+        """A name or signature by registered names, without models of aliases where one is set; aliases are noted."""
+        spec = Spec.of(text, with_models=not self.reading.model)
+        for alias, name in spec.aliases.items():
+            say(f"{alias} is {name}")
+        return spec
 
     def load_all(self, specs: Iterable[MetricLike]) -> list[Utility]:
         """Several metrics, checked as in `check`."""
         metrics = [self.load(spec) for spec in specs]
         self.check(metrics)
         return metrics
-
-    def say_aliases(self, spec: MetricLike) -> None:
-        """Says which metrics the aliases in a signature are."""
-        for note in aliases_in(spec):
-            say(note)
 
     def adapted(self, metric: Utility) -> Utility:
         """The metric with the language, device and model that are set, in the wrappers that options name.

@@ -85,7 +85,7 @@ class RunOptions:
         writing = writer_of(name, "--output-format")
         if self.settings.format != "jsonl":
             raise _beside_a_format("format")
-        if writing.numbers_lists and self.settings.max_errors:
+        if writing.holds is None and self.settings.max_errors:
             problem = "a list that is left out would shift the lines of all that follow"
             raise InputError(problem, where="max_errors", fix="Leave it out, or write moses")
 
@@ -110,7 +110,7 @@ class RunOptions:
             return None
         from ...integrations.formats.written_lists import DecidedRows
 
-        has_features = writer_of(name).own_fields is not None
+        has_features = writer_of(name).holds is not None
         order: Order = self.decision.order or ("kept" if has_features else "choice")
         return DecidedRows(name, order, self.decision.feature, self.list_format.lossy)
 

@@ -32,7 +32,6 @@ from ....metrics.base import Metric
 from ....metrics.errors import InputError, unknown
 from ....metrics.execution.meter import Meter
 from ....metrics.mixture import Utility
-from ....metrics.registry import WRAPPERS
 from ....metrics.spec.checked_settings import Checked, Field, Rare, settings
 from ....metrics.spec.signature import parse
 from ....metrics.storage.line_source import LineSource, NumberedLines
@@ -585,7 +584,7 @@ def _metrics_of_run(run: Mapping[str, Any], path: str) -> frozenset[str]:
 def _metric_names(signature: str) -> frozenset[str]:
     """The metrics of a signature, without their settings and the wrappers around them."""
     calls = [call for term in parse(signature) for call in term.every]
-    return frozenset(call.name for call in calls if call.name not in WRAPPERS)
+    return frozenset(call.name for call in calls if not call.inner)
 
 
 def check_decoded(paths: Sequence[str], has_scores: bool, num_sets: int) -> None:

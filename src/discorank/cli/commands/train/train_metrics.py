@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,19 +27,21 @@ from ....metrics.errors import InputError
 from ....metrics.rst.parser.training.parser_training import ParserTraining
 from ....metrics.rst.parser.training.parser_training import train as train_parser
 from ....metrics.rst.parser.weights import save as save_parser
-from ....metrics.sescore2.training.job_stages import Stage, finished
-from ....metrics.sescore2.training.regression_network import check_free, convert
 from ....metrics.sescore2.training.regression_training import (
     FEWEST_TO_HOLD_OUT,
     Predict,
+    SyntheticPair,
     Training,
     TrainingProgress,
+    Validate,
+    check_free,
     fit,
 )
-from ....metrics.sescore2.training.severity import Severity, label
-from ....metrics.sescore2.training.synthesis import Synthesis, embed, perturb, search, write_texts
-from ....metrics.spec.checked_settings import Rare, settings
+from ....metrics.sescore2.training.severity import Severity
+from ....metrics.sescore2.training.synthesis import Synthesis, synthetic_pairs, usable_texts
+from ....metrics.spec.checked_settings import settings
 from ....metrics.spec.signature import call
+from ....metrics.storage.atomic_files import locked_folder, unwritable
 from ....metrics.storage.checksums import with_checksum
 from ....metrics.storage.line_source import LineSource
 from ....rerank.prior import STRENGTH, Prior
@@ -59,10 +60,7 @@ from ...terminal.console import Progress, say
 
 # settings of models that are of no use in training
 NOT_TRAINED_WITH = ("dtype", "batch_tokens", "cache", "cache_bytes")
-STAGES = ("texts", "embed", "search", "perturb", "label", "fit")
-TEXTS_FOR_BOUNDS = 2000  # of a converted checkpoint
-Tell = Callable[[int], None]
-Validate = Callable[[Predict], float]
+STAGES = 3  # of a text: encoded, searched for, given mistakes
 
 
 @settings
@@ -197,8 +195,7 @@ class TrainSEScore2Options:
     Args:
         input: texts of the language, one per line, or JSON lines with --text-field (.gz too).
         output: the folder of the model.
-        work: the folder that stages are kept in; beside the model if not given.
-        encoder_path: the encoder of checkpoints that come without configuration and tokenizer.
+        work: the folder that an interrupted run resumes from; next to the model if not given.
         text_field: the field of JSON lines with a text or a list of texts.
         source_field: the field with their sources, for severity under a cross-lingual model.
         validation: rated texts that pick the best weights: JSON lines with hypothesis, reference or references, score.
@@ -209,7 +206,6 @@ class TrainSEScore2Options:
     input: tuple[str, ...] = ()
     output: str | None = None
     work: str | None = None
-    encoder_path: Annotated[str | None, Rare()] = None
     text_field: str | None = None
     source_field: str | None = None
     validation: str | None = None
@@ -217,9 +213,7 @@ class TrainSEScore2Options:
 
 
 @command(
-    "Train the metric sescore2 on texts. An interrupted run resumes with the same command. A first argument names one "
-    f"stage to run alone, each needs those before it: {', '.join(STAGES)}; or convert, which makes a folder of a "
-    "released checkpoint, with bounds for rescaling if texts follow it.",
+    "Train the metric sescore2 on texts. An interrupted run resumes with the same command.",
     name="train sescore2",
     positional={"input": "*"},
     short={"output": "o"},
@@ -227,7 +221,7 @@ class TrainSEScore2Options:
     first=["input", "output", "validation", "device"],
     examples=[
         "train sescore2 texts.txt -o sescore2",
-        "train sescore2 convert sescore2_en.ckpt -o sescore2",
+        "train sescore2 texts.txt -o sescore2 --frozen --epochs 3",
         "metrics sescore2",
     ],
 )
@@ -239,57 +233,36 @@ def sescore2(
     models: ModelOptions,
 ) -> None:
     """Trains."""
-    out, device = Path(needed(options.output, "output")), models.device
-    first, stage = options.input[:1], ""
-    if first and first[0] in (*STAGES, "convert"):
-        stage = first[0]
-        options = replace(options, input=options.input[1:])
-    use = f'{out}: use it as sescore2(model="{out}")'
-    if stage == "convert":
-        checkpoint, *paths = needed(options.input, "input", "CHECKPOINT")
-        texts = [text for text, _ in read_texts(paths, options.text_field)] if paths else []
-        convert(Path(checkpoint), out, options.encoder_path, texts[:TEXTS_FOR_BOUNDS], device)
-        say(use)
-        return
+    out = Path(needed(options.output, "output"))
+    paths = needed(options.input, "input", "TEXTS")
     work = Path(options.work or f"{out}.work")
-    rated = None
     # what would fail at the end is checked at the start
-    if stage in ("", "fit"):
-        check_free(out)
-        rated = _rated(options)
-    for name in (stage,) if stage else STAGES:
-        if name == "fit":
-            done = _fit(training, rated, work, out, device)
-        elif name == "texts":
-            paths = list(needed(options.input, "input", "TEXTS"))
-            pairs = read_texts(paths, options.text_field, options.source_field)
-            with Progress("texts", lambda: None) as progress:
-                done = write_texts(work, pairs, synthesis, progress)
-        else:
-            done = _made(name, work, synthesis, severity, device)
-        counts = [f"{n} {noun}" for noun, n in (done.counts or {}).items()]
-        say(f"{name}: {', '.join(counts)}")
-    if stage in ("", "fit"):
-        say(use)
+    check_free(out)
+    rated = _rated(options)
+    with locked_folder(work):
+        read = read_texts(paths, options.text_field, options.source_field)
+        texts, counts = usable_texts(read, synthesis)
+        _say_counts("texts", counts)
+        try:
+            work.mkdir(exist_ok=True)
+        except OSError as error:
+            raise unwritable(work, error) from error
+        done = 0
+        with Progress("texts", lambda: done / (STAGES * len(texts))) as progress:
+
+            def tell(now: int) -> None:
+                nonlocal done
+                done = now
+                progress(now // STAGES)
+
+            pairs, name = synthetic_pairs(work, texts, synthesis, severity, models.device, tell)
+        _say_counts("pairs", {"pairs": len(pairs)})
+        _say_counts("fit", _fit(training, rated, work, out, pairs, name, models.device))
+    say(f'{out}: use it as sescore2(model="{out}")')
 
 
-def _made(
-    name: str,
-    work: Path,
-    synthesis: Synthesis,
-    severity: Severity,
-    device: str | None,
-) -> Stage:
-    """A stage between the texts and the model, made while progress is shown."""
-    total = finished(work / "texts").counts or {}
-    with _bar("texts", total.get("kept", 0)) as tell:
-        if name == "embed":
-            return embed(work, synthesis, device, tell)
-        if name == "search":
-            return search(work, synthesis, device, tell)
-        if name == "perturb":
-            return perturb(work, synthesis, tell)
-        return label(work, severity, device, tell)
+def _say_counts(step: str, counts: Mapping[str, int]) -> None:
+    say(f"{step}: {', '.join(f'{n} {noun}' for noun, n in counts.items())}")
 
 
 def _rated(options: TrainSEScore2Options) -> list[RatedText] | None:
@@ -301,30 +274,35 @@ def _rated(options: TrainSEScore2Options) -> list[RatedText] | None:
 
 
 def _fit(
-    training: Training, rated: list[RatedText] | None, work: Path, out: Path, device: str | None
-) -> Stage:
-    """Trains the model and says how good it is at every validation."""
-    measure, validate, validation = "correlation held out", None, None
+    training: Training,
+    rated: list[RatedText] | None,
+    work: Path,
+    out: Path,
+    pairs: Sequence[SyntheticPair],
+    name: str,
+    device: str | None,
+) -> Mapping[str, int]:
+    """Trains the model on pairs and says how good it is at every validation."""
+    measure, validate = "correlation held out", None
     if rated is not None:
         measure, validate = "Kendall", validator(rated)
-        digest = blake2b(repr(rated).encode("utf-8", "surrogatepass"), digest_size=16)
-        validation = digest.hexdigest()
+        name += blake2b(repr(rated).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
     share = 0.0
     with Progress("steps", lambda: share) as progress:
 
         def tell(now: TrainingProgress) -> None:
             nonlocal share
-            share = now.step / now.steps
+            share = now.share
             progress(now.step)
             if now.validation is not None:
                 quality = f"{measure} {now.validation:.4f}"
                 say(f"step {now.step}: loss {now.loss:.2f}, {quality}")
 
-        stage = fit(work, out, training, device, validate, validation, tell)
-    if validate is None and not (stage.counts or {}).get("held out"):
+        counts = fit(work, out, pairs, training, device, validate, name, tell)
+    if validate is None and not counts["held out"]:
         few = f"pairs are held out from {FEWEST_TO_HOLD_OUT} texts on"
         say(f"fit: no validation ({few}): the weights of the last step are kept")
-    return stage
+    return counts
 
 
 def validator(rated: Sequence[RatedText]) -> Validate:
@@ -340,20 +318,6 @@ def validator(rated: Sequence[RatedText]) -> Validate:
         return 0.0 if np.isnan(tau) else tau
 
     return validate
-
-
-@contextmanager
-def _bar(unit: str, total: int) -> Iterator[Tell]:
-    """Shows how many of a known number are done."""
-    done = 0
-    with Progress(unit, lambda: done / total if total else None) as progress:
-
-        def tell(now: int) -> None:
-            nonlocal done
-            done = min(now, total)
-            progress(done)
-
-        yield tell
 
 
 @settings
