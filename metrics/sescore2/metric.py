@@ -49,8 +49,6 @@ class SEScore2(CheckpointMetric):
     """
 
     default_model: ClassVar[str] = "xu1998hz/sescore2_en_pretrained"
-    encoder_path: str | None = None
-    counts_passes: ClassVar[bool] = False
     rescale: bool = False
     name: ClassVar[str] = "sescore2"
     info: ClassVar[Info] = Info(

@@ -89,6 +89,8 @@ class CometParts(NamedTuple):
 class CometCheckpointMetric(CheckpointMetric):
     """Loading of a checkpoint, for all metrics by those of COMET."""
 
+    counts_passes: ClassVar[bool] = True
+
     def checkpoint(self) -> CometCheckpoint:
         """The checkpoint without its encoder's configuration; errors as `load`."""
         return read_checkpoint(model_files.locate(self.named("model"), self.revision))

@@ -220,6 +220,7 @@ class CheckpointMetric(ContextModelMetric):
     """
 
     encoder_path: str | None = None
+    counts_passes: ClassVar[bool] = False
     folder_settings: ClassVar[tuple[str, ...]] = ("encoder_path",)
 
 
