@@ -640,11 +640,11 @@ def test_a_training_job_of_sescore2(tmp_path: Path) -> None:
     fine(*command)
     shutil.rmtree(tmp_path / "model")
     names = {kind: next(work.glob(f"*-{kind}*")) for kind in ("vectors", "neighbours", "pairs")}
-    evil = np.array([Runs()], dtype=object)
+    evil: dict[str, Any] = {"ids": np.array([Runs()], dtype=object)}
     for kind in ("vectors", "neighbours"):
         names["pairs"].unlink(missing_ok=True)
         content = io.BytesIO()
-        np.savez(content, **{kind: evil})
+        np.savez(content, **evil)
         written(names[kind], content.getvalue())
         if kind == "vectors":
             names["neighbours"].unlink()

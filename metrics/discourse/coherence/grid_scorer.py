@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps
-from ...scorer import Info, Scorer
+from ...scorer import Scorer
 from ...text.texts import Item
 from .foci import FocusReader, Grid, grid_of, merged
 from .focus_scorer import packed, row_of, unpacked
@@ -16,11 +16,6 @@ from .focus_scorer import packed, row_of, unpacked
 
 class GridMetric(Protocol):
     """What a metric makes of a grid."""
-
-    info: Info
-
-    def signature(self) -> str:
-        """Its name and settings."""
 
     def value(self, grid: Grid, sentences: int) -> float:
         """The value of a text of so many sentences."""
