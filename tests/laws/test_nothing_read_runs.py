@@ -115,13 +115,6 @@ LIST_FILES: dict[str, tuple[str | list[Any], tuple[str, ...]]] = {
         ),
         (),
     ),
-    "sockeye": (
-        [
-            {"sentence_id": i, "translations": [text, "b"], "scores": [[1.0], [2.0]]}
-            for i, text in enumerate(TEXTS)
-        ],
-        (),
-    ),
     "batch": (
         [
             {
