@@ -47,6 +47,10 @@ from .judge_prompts import (
 
 PROMPT_LENGTH = 1000  # characters of a prompt beside its texts, about
 SAME = 0.5  # a text against itself
+REASONS = (
+    "judgement: what the answers below are worth, on the scale of the prompt; "
+    "errors: where the errors stand that an answer lists"
+)
 Cell = tuple[int, int, int]  # rows of hypothesis, reference (-1: none) and source (-1: none)
 
 
@@ -394,10 +398,7 @@ class JudgeWithReference(JudgeMetric):
     info: ClassVar[Info] = Info(
         summary="a language model on a server judges a hypothesis beside a reference",
         version=2,
-        reasons=(
-            "judgement: what the answers below are worth, on the scale of the prompt; "
-            "errors: where the errors stand that an answer lists"
-        ),
+        reasons=REASONS,
         papers=("kocmi2023large",),
         may_lack=True,
         costly_pairs=True,
@@ -419,10 +420,7 @@ class JudgeWithoutReference(JudgeMetric):
     info: ClassVar[Info] = Info(
         summary="a language model on a server judges a hypothesis beside its source",
         version=2,
-        reasons=(
-            "judgement: what the answers below are worth, on the scale of the prompt; "
-            "errors: where the errors stand that an answer lists"
-        ),
+        reasons=REASONS,
         papers=("kocmi2023large",),
         may_lack=True,
         costly_pairs=True,

@@ -55,13 +55,10 @@ def proxy_of(address: str) -> str | None:
     if not proxy or any(map(proxy_bypass, (parts.netloc, parts.hostname or ""))):
         return None
     named = proxy if "://" in proxy else f"http://{proxy}"
-    scheme = named.partition("://")[0].lower()
-    fix = "Name one of HTTP, or the server in no_proxy"
-    if scheme not in ("http", "https"):
-        problem = f"a proxy of {scheme:.20}, expected one of http"
-        raise InputError(problem, where="environment", fix=fix)
     if http_address(named) is None:
-        raise InputError("a proxy that is no address", where="environment", fix=fix)
+        problem = "a proxy that is not an http address"
+        fix = "Name one of HTTP, or the server in no_proxy"
+        raise InputError(problem, where="environment", fix=fix)
     return named
 
 

@@ -46,7 +46,7 @@ from discorank.rerank.engines.interface import Task
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.ray.worker import Share
 from discorank.rerank.lists import read_list
-from discorank.rerank.runs.row_forms import json_row
+from discorank.rerank.runs.run import json_row
 
 from ..support.lists import WORDS, made_lists, write_lists
 
@@ -248,7 +248,7 @@ def check_tiles(metric: Any, comparison: Comparison, matrix: Any) -> None:
     fresh = Fresh.concat([part for part in parts if part is not None])
     steps = tiles_of(0, num_texts, num_texts, True, 3)
     tiles = [tile for step in steps for tile in share.compare(fresh, step)]
-    ((expectation, _),) = share.reduce(fresh, tiles).values()
+    (expectation,) = share.reduce(fresh, tiles).values()
     check(f"{metric.name}: tiles", expectation.matrix, matrix)
 
 
