@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -26,11 +26,10 @@ from ..metrics.storage.bounded_files import read_small_file
 from ..metrics.storage.checksums import KEY, check
 from ..metrics.storage.json_and_yaml import parse_small_json, unique_members
 from ..metrics.storage.limits import limits
-from .lists import Candidate, CandidateList
+from .lists import Candidate
 
 KIND, FORMAT = "discorank-prior", 1
 STRENGTH = 6.0
-FIELD = "prior_weight"
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
@@ -115,28 +114,6 @@ class Prior:
         """
         fix = "A prior goes by the system of every candidate"
         return self.weights(systems_of(candidates, "system", where, fix), strength, where)
-
-    def written(self, record: CandidateList, strength: float) -> CandidateList:
-        """The list with the weights of its candidates (and of its pseudo-references) in their field ``prior_weight``.
-
-        Raises:
-            InputError: as `of_candidates`, or the field is there already.
-        """
-        candidates = self._written(record.candidates, strength, "candidates")
-        pseudo_references = self._written(record.pseudo_references, strength, "pseudo_references")
-        return replace(record, candidates=candidates, pseudo_references=pseudo_references)
-
-    def _written(
-        self, pool: Sequence[Candidate], strength: float, where: str
-    ) -> tuple[Candidate, ...]:
-        weighted = []
-        weights = self.of_candidates(pool, strength, where).tolist()
-        for i, (candidate, weight) in enumerate(zip(pool, weights, strict=True)):
-            if FIELD in candidate.fields:
-                place = f"{where}[{i}].{FIELD}"
-                raise InputError("is there already", where=place, fix="Leave it or --prior out")
-            weighted.append(replace(candidate, fields={**candidate.fields, FIELD: weight}))
-        return tuple(weighted)
 
     @property
     def digest(self) -> str:

@@ -14,7 +14,7 @@ from ...metrics.errors import DiscorankError, InputError, excerpt
 from ...metrics.execution.meter import Meter
 from ...metrics.neural.models.context_tokens import PlainTexts, control_tokens
 from ...metrics.registry import MetricLike
-from ...metrics.text.texts import Document
+from ...metrics.text.texts import Document, plain_value
 from ...rerank.choice import Ranking
 from ...rerank.engines.interface import Engine
 from ...rerank.lists import Candidate
@@ -311,12 +311,9 @@ def generate(
             cannot be read.
     """
     decider, generation = decider_and_settings(utility, settings)
+    texts = plain_value(texts)
     if isinstance(texts, str | Document):
-        raise InputError(
-            f"found {excerpt(texts)}",
-            where="texts",
-            fix="Give a list of texts",
-        )
+        raise InputError(f"found {excerpt(texts)}", where="texts", fix="Give a list of texts")
     is_conversation = bool(texts) and isinstance(texts[0], Mapping)
     every = [texts] if is_conversation else texts
     prompts = [_prompt(text, i) for i, text in enumerate(every)]

@@ -499,7 +499,7 @@ def test_progress_counts_every_input_once(
     class Seen(Progress):
         def __call__(self, done: int, errors: int = 0) -> None:
             super().__call__(done, errors)
-            shown.append((done, self.bar.total))
+            shown.append((done, self.total()))
 
     scribes = iter([Scribe(stop_after=5, at_once=at_once), Scribe(at_once=at_once)])
     monkeypatch.setattr(generate, "_loaded", lambda *options: next(scribes))

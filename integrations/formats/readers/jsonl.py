@@ -5,9 +5,7 @@ A line that is no list is an error entry; a file whose first line is no JSON obj
 
 from __future__ import annotations
 
-import json
 import re
-import shlex
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -87,7 +85,7 @@ def entry_of_line(name: str, number: int, line: bytes) -> ListEntry:
     except RecursionError:
         error = InputError("nested too deeply", fix="A list is flat")
     except InputError as refusal:
-        error = _advised(refusal, data, name)
+        error = _advised(refusal, data)
     return error_entry(error, name, number, raw, id_of(data))
 
 
@@ -105,21 +103,19 @@ def id_of(data: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def misspelt(key: str, data: Mapping[str, Any], name: str) -> InputError | None:
-    """The error for a key that is there under a name much like it, in a file of this name; None where none is."""
+def misspelt(key: str, data: Mapping[str, Any]) -> InputError | None:
+    """The error for a key that is there under a name much like it; None where none is."""
     near = get_close_matches(key, [other for other in data if isinstance(other, str)], 1, 0.75)
-    if not near or not re.fullmatch(r"[\w-]+", near[0]):
+    if not near:
         return None
-    command = shlex.join(["sed", f"s/{json.dumps(near[0])}:/{json.dumps(key)}:/", name])
-    fix = f"Rename it: {command} > renamed.jsonl"
-    return InputError(f"not there, found the key {near[0]!r}", where=key, fix=fix)
+    return InputError(f"not there, found the key {near[0]!r:.80}", where=key, fix="Rename it")
 
 
-def _advised(error: InputError, data: Any, name: str) -> InputError:
+def _advised(error: InputError, data: Any) -> InputError:
     """The error, with advice for a misspelt key, a file of another format in JSON lines, and candidates elsewhere."""
     if not isinstance(data, Mapping) or "candidates" in data:
         return error
-    if renamed := misspelt("candidates", data, name):
+    if renamed := misspelt("candidates", data):
         return renamed
     fix = error.fix
     if format := format_of_object(data):

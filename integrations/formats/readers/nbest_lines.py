@@ -24,7 +24,7 @@ from ....metrics.errors import InputError
 from ....metrics.storage.line_source import LineSource, without_trailing_blanks
 from ....rerank.lists import NOTHING, Candidate, CandidateList, finite_of
 from ....rerank.runs.resumable import Entry
-from ...files.entries import ListEntry, ListLines, list_entry
+from ...files.entries import ListEntry, ListLines, list_entry, placed
 from ..format_table import NUMBERED, Format, ListWriting, one_file
 
 ReadCandidate = Callable[[Sequence[str]], Candidate]  # the candidate of the columns after the id
@@ -65,8 +65,8 @@ def _lists(
                 columns = _columns(line.decode(), shape, min_columns, first)
                 candidates.append(read(columns[1:]))
         except InputError as error:
-            placed = error.inside(f"{source.name}:{number}")
-            yield Entry(None, placed, block.first, block.raw, list_id or None)
+            in_file = placed(error, f"{source.name}:{number}")
+            yield Entry(None, in_file, block.first, block.raw, list_id or None)
             continue
         yield list_entry(CandidateList(list_id, tuple(candidates)), block.first, block.raw)
 

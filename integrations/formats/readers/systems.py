@@ -14,6 +14,7 @@ one, or null for none. ``start`` and ``end`` count characters, the end is behind
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +46,6 @@ Texts = tuple[str | None, ...]  # of the segments, None where one is missing; a 
 _READ = frozenset({"id", "source", "references", "systems", "human", "ratings"})
 _LIST_KEYS = frozenset({"document", "position", "candidates", "pseudo_references", "context_only"})
 _CANDIDATE_KEYS = frozenset({"text", "system", "logprob", "roles", "foci", "rst"})
-_LISTS = "These are candidate lists: choose among them with discorank decode, without --from"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +178,10 @@ def _advised(error: InputError, data: Any, name: str) -> InputError:
     if error.where != "systems" or not isinstance(data, Mapping) or "systems" in data:
         return error
     if "candidates" in data:
-        return InputError(error.problem, where=error.where, fix=_LISTS)
-    return misspelt("systems", data, name) or error
+        command = shlex.join(["discorank", "decode", name, "-u", "chrf"])
+        fix = f"These are candidate lists: use --from jsonl, or choose among them: {command}"
+        return InputError(error.problem, where=error.where, fix=fix)
+    return misspelt("systems", data) or error
 
 
 def read_systems(

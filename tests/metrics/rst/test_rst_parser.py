@@ -435,7 +435,7 @@ def test_the_output_is_checked_before_training(
     def stopped(*given: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("discorank.cli.commands.train.train_metrics.train_parser", stopped)
+    monkeypatch.setattr("discorank.cli.commands.train_metrics.train_parser", stopped)
     command = ["train", "rst", str(treebank(tmp_path / "t.jsonl")), "-o"]
     assert main([*command, str(tmp_path)]) == 2
     assert "is no plain file" in capsys.readouterr().err

@@ -20,7 +20,7 @@ import torch
 from filelock import FileLock
 
 from discorank import load_metric
-from discorank.cli.commands.train.train_metrics import validator
+from discorank.cli.commands.train_metrics import validator
 from discorank.cli.main import main
 from discorank.integrations.formats.corpora import RatedText, read_rated, read_texts
 from discorank.metrics.errors import InputError

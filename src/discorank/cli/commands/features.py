@@ -43,6 +43,9 @@ REFERENCE, GOOD, BAD = GROUPS = ("reference", "good", "bad")
 EPS = 1e-12
 BINS = 5  # of roles
 
+Groups = Mapping[str, Sequence[Text]]
+Key = tuple[str, str]  # of a feature: its kind and its label
+
 
 @settings
 class FeaturesOptions:
@@ -67,10 +70,6 @@ class FeaturesOptions:
     parser: Literal["english", "isanlp"] = "english"
     role_model: str | None = None
     format: Format = "table"
-
-
-Groups = Mapping[str, Sequence[Text]]
-Key = tuple[str, str]  # of a feature: its kind and its label
 
 
 class Ratio(NamedTuple):
