@@ -18,7 +18,7 @@ from ...rerank.lists import Candidate
 from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import Reranker
 from ..server.exchange import Exchange
-from ..server.server_probe import ServerFacts, copies_problem, facts_of, logprobs_problem
+from ..server.server_probe import ServerFacts, facts_of
 from ..server.settings import Connection, key_in
 from .candidate_draw import SYSTEM, Upstream
 from .counters import Counters, LimitedReport
@@ -170,10 +170,8 @@ class ProxyServer:
             return
         except DiscorankError:
             return
-        problems = [copies_problem(facts, self._drawing.sampling_temperature or 1.0)]
-        if self._reads_logprobs:
-            problems.append(logprobs_problem(facts))
-        for problem in filter(None, problems):
+        temperature = self._drawing.sampling_temperature or 1.0
+        for problem in facts.problems(temperature, self._reads_logprobs):
             self._report(f"discorank: {name}: {problem}")
 
     async def _facts_of(self, upstream: Upstream, model: str | None) -> ServerFacts:

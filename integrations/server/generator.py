@@ -28,14 +28,7 @@ from ..generation.generator import Generated, Prompt, before_stop, decider_of, i
 from .error_details import NO_DETAILS
 from .exchange import BusyError, Client, Exchange, ExhaustedError, RefusedError, UnusableError
 from .request_loop import AHEAD, Job, RequestLoop, ServerRequest
-from .server_probe import (
-    LOGPROB_FORMS,
-    LogprobForm,
-    ServerFacts,
-    ServerProbe,
-    copies_problem,
-    logprobs_problem,
-)
+from .server_probe import LOGPROB_FORMS, LogprobForm, ServerFacts, ServerProbe
 from .settings import Connection, ServerPool, ServerSettings
 
 MAX_TOKENS = 1 << 40  # more is no count
@@ -424,12 +417,9 @@ class ServerGenerator:
     def _take_facts(self, facts: ServerFacts) -> None:
         """Takes what holds; raises InputError where that does not do, and warns where runs will not repeat."""
         settings = self.settings
-        problem = None
-        if settings.num_candidates > 1 and settings.temperature > 0:
-            problem = copies_problem(facts, settings.temperature)
-        if settings.logprobs or settings.top_logprobs is not None:
-            problem = problem or logprobs_problem(facts)
-        if problem is not None:
+        is_sampled = settings.num_candidates > 1 and settings.temperature > 0
+        reads_logprobs = settings.logprobs or settings.top_logprobs is not None
+        for problem in facts.problems(settings.temperature if is_sampled else None, reads_logprobs):
             raise problem
         if facts.keeps_seed is False and settings.seed is not None:
             doing = "does not repeat a text for its seed, so that another run gets other candidates"

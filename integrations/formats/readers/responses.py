@@ -7,15 +7,18 @@
 Lines of one id are a list, wherever they stand: of one request with several choices or of several requests, of
 ``repeats`` or of several runs of the harness. Of a request, ``source`` is the prompt, or the last message of the
 user, and ``messages`` the conversation; batches stand in the order of the requests, without these in that of the
-output. The harness writes every document once for each of its filters, with the same responses, which are taken once;
-its prompt is the source, the target a reference, and ``doc`` is passed on.
+output. The harness writes every document once for each of its filters, with the same responses, which are taken once,
+also where versions before 0.4.7 do not name the filter; its prompt is the source, the target a reference, and ``doc``
+is passed on.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from math import gcd
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -207,7 +210,7 @@ def _sample_id(row: Any) -> str:
 def _sample_entry(lines: ListLines, source: LineSource) -> ListEntry:
     """The list of the lines of one document, or the error in the first bad one."""
     rows: list[dict[str, Any]] = []
-    responses: dict[str, list[str | None]] = {}  # of all lines, by filter
+    responses: dict[str, list[tuple[str | None, ...]]] = {}  # of every line, by filter
     list_id: str | None = None
     for number, line in lines.lines:
         try:
@@ -218,7 +221,8 @@ def _sample_entry(lines: ListLines, source: LineSource) -> ListEntry:
                 if len(sample.resps) != 1 or not any(sample.resps[0]):
                     problem = f"found {excerpt(sample.resps)}, expected texts of one request"
                     raise InputError(problem, where="resps", fix=_TASK)
-                responses.setdefault(str(sample.filter), []).extend(sample.resps[0])
+                own = responses.setdefault(str(sample.filter), [])
+                own.append(tuple(sample.resps[0]))
                 rows.append(_keys(sample, row))
         except InputError as error:
             return Entry(None, error, lines.first, lines.raw, list_id)
@@ -233,14 +237,26 @@ def _sample_entry(lines: ListLines, source: LineSource) -> ListEntry:
     return _list_entry({**row, "id": list_id, "candidates": texts, **missing}, source.name, lines)
 
 
-def _responses(responses: Mapping[str, list[str | None]]) -> list[str | None]:
-    """The responses of a document, which are the same under every filter."""
-    first, *others = responses
+def _responses(
+    responses: Mapping[str, list[tuple[str | None, ...]]],
+) -> list[str | None]:
+    """The responses of a document, which are the same under every filter.
+
+    Lines under one name of versions before lm-eval 0.4.7 repeat all of them for every filter.
+    """
+    by_filter: dict[str, list[str | None]] = {}
+    for name, lines in responses.items():
+        counts = Counter(lines)
+        num_filters = gcd(*counts.values())
+        by_filter[name] = [
+            text for own, count in counts.items() for text in own * (count // num_filters)
+        ]
+    first, *others = by_filter
     for other in others:
-        if responses[other] != responses[first]:
+        if by_filter[other] != by_filter[first]:
             problem = f"other responses under the filter {other!r:.40} than under {first!r:.40}"
             raise InputError(problem, where="resps", fix="Keep the lines of one filter")
-    return responses[first]
+    return by_filter[first]
 
 
 def _of_all(rows: list[dict[str, Any]]) -> dict[str, Any]:

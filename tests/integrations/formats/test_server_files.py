@@ -195,6 +195,25 @@ def test_repeats_and_repeated_ids_are_candidates_and_filters_are_taken_once(tmp_
     )
 
 
+@pytest.mark.parametrize(
+    ("lines", "texts"),
+    [
+        (["454", "454"], "454"),  # a run with two filters
+        (["454", "454", "544", "544"], "454544"),  # two runs with two filters
+        (["4", "4", "5"], "445"),  # three runs without filters, two of which agree
+        (["45", "54"], "4554"),
+    ],
+)
+def test_filters_of_old_versions_have_no_names(
+    tmp_path: Path, lines: list[str], texts: str
+) -> None:
+    rows = [sample(0, *responses) for responses in lines]
+    for row in rows:
+        del row["filter"]
+    (record,) = good(write(tmp_path / "s", rows), "lm-eval")
+    assert [c.text for c in record.candidates] == list(texts)
+
+
 @pytest.mark.parametrize("arguments", [[["Q", {"until": []}]], ["Q", {}], [["Q"]]])
 def test_the_forms_of_arguments(tmp_path: Path, arguments: Any) -> None:
     (record,) = good(
