@@ -28,7 +28,7 @@ import numpy as np
 
 from ...metrics.base import Metric
 from ...metrics.combination import FORMAT, MAX_WIDTH, MIN_WIDTH, finite
-from ...metrics.errors import InputError, excerpt, unknown
+from ...metrics.errors import InputError, unknown
 from ...metrics.execution import segment_scores
 from ...metrics.execution.cache import Cache
 from ...metrics.execution.store import Store
@@ -567,13 +567,7 @@ def _list_scores(record: CandidateList, name: str) -> list[float | None]:
 
 def _number(value: Any, where: str) -> float | None:
     """A score as a finite number, None where there is none."""
-    if value is None:
-        return None
-    try:
-        return finite(value)
-    except ValueError:
-        problem = f"found {excerpt(value)}, expected a number"
-        raise InputError(problem, where=where, fix="Write it as 1.5") from None
+    return None if value is None else finite(value, where, "Write it as 1.5")
 
 
 def _check_rankings(rankings: Rankings, lists: Sequence[CandidateList], margin: float) -> None:
