@@ -26,8 +26,7 @@ from discorank.integrations.proxy.questions import (
     Question,
     read_question,
 )
-from discorank.integrations.proxy.score_endpoints import SHARED
-from discorank.integrations.proxy.score_forms import FORMS
+from discorank.integrations.proxy.score_endpoints import FORMS, SHARED
 from discorank.integrations.proxy.settings import USUAL_PATHS, DrawingSettings
 from discorank.metrics.names import BUILT_IN
 from discorank.metrics.registry import metric_class
@@ -163,9 +162,9 @@ def every_feature() -> Iterator[Feature]:
 def outcome(path: str, keys: Mapping[str, Any], options: Mapping[str, Any]) -> str:
     """What becomes of a request, as the code that reads it says."""
     drawing = DrawingSettings(**options)
-    allowed = Allowed(frozenset({"chrf"}), "chrf", drawing.most_candidates)
+    allowed = Allowed(frozenset({"chrf"}), "chrf", drawing)
     try:
-        question = read_question(json.dumps(keys).encode(), path, allowed, drawing)
+        question = read_question(json.dumps(keys).encode(), path, allowed)
     except ApiError as error:
         return f"is refused ({error.status})"
     if not isinstance(question, Question):

@@ -223,17 +223,6 @@ def marian(lists: list[list[Translation]]) -> str:
     )
 
 
-def sockeye(lists: list[list[Translation]]) -> str:
-    """Sockeye: one JSON object per source, lower scores are better."""
-    rows = []
-    for n, found in enumerate(lists):
-        scores = [round(-one.logprob / (1 + len(one.text.split())), 6) for one in found]
-        texts = [one.text for one in found]
-        row = {"sentence_id": n, "translation": texts[0], "score": scores[0]}
-        rows.append(row | {"translations": texts, "scores": scores})
-    return json_lines(rows)
-
-
 def fairseq(lists: list[list[Translation]], segments: list[Segment]) -> str:
     """The log of fairseq-generate; its scores are logarithms of base 2, by token."""
     ln2 = 0.6931471805599453
@@ -283,7 +272,6 @@ def made() -> dict[str, str]:
         "other-systems.jsonl": json_lines(systems_file(first_documents, FEW_SYSTEMS, 5)),
         "nbest.moses": moses(lists),
         "nbest.marian": marian(lists),
-        "nbest.sockeye": sockeye(lists),
         "generate.out": fairseq(lists, first),
         "samples.txt": "".join(f"{one.text}\n" for found in lists for one in found),
         "src.txt": "".join(f"{segment.source}\n" for segment in first),

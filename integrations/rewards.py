@@ -42,17 +42,15 @@ from ..rerank.lists import Candidate, CandidateList, finite, read_candidate, wit
 from ..rerank.mbr import MBRDecoder
 from ..rerank.messages import is_reply, reply_text, user_text, value_at
 from .server.exchange import Client, NotJsonError, RefusedError
+from .server.score_server import scores_in
 from .server.settings import Connection
 
 OnError = Literal["raise", "mask"]
-Form = Literal["utility", "centred", "rank"]
 Columns = Mapping[str, Any]
 Texts = Sequence[str | InputError]  # of completions, or why one has none
 Outcomes = Sequence[ScoreOutcome]
 Row = tuple[str, list[Text] | None, str | None]  # a text, its references, its source
 ROWS_AT_ONCE = 256  # texts of one request
-# codes of refusals of what is too large: a part of it may pass
-TOO_LARGE = frozenset({"too_large", "too_long", "too_many_characters", "too_many_pairs"})
 
 
 class Scores:
@@ -82,7 +80,7 @@ class Scores:
         """Scores as utilities, float64 [n]; arguments as `Metric.score`.
 
         Raises:
-            InputError, MetricError: a text cannot be scored; the first is named.
+            InputError: a text cannot be scored; the first is named.
             ResourceError: the server cannot be reached, or does not answer any more.
             ModelLoadError: a package of the extra "server" is missing.
         """
@@ -102,29 +100,29 @@ class Scores:
             for name, values in given.items()
             if values is not None
         }
-        starts = range(0, len(hypotheses), ROWS_AT_ONCE)
-        outcomes: list[ScoreOutcome] = []
         with Client(self.connection) as client:
-            for start in starts:
-                rows = {name: own[start : start + ROWS_AT_ONCE] for name, own in columns.items()}
-                outcomes += self._results(client, rows)
-        return outcomes
+            return [
+                outcome
+                for start in range(0, len(hypotheses), ROWS_AT_ONCE)
+                for outcome in self._results(client, columns, start, start + ROWS_AT_ONCE)
+            ]
 
-    def _results(self, client: Client, rows: Mapping[str, list[Any]]) -> list[ScoreOutcome]:
-        """The score of every row, or its error; a request that is too large is split in half."""
+    def _results(
+        self, client: Client, columns: Mapping[str, list[Any]], start: int, end: int
+    ) -> list[ScoreOutcome]:
+        """The score of every row of a range, or its error; a request that is refused is split in half."""
         model = {} if self.model is None else {"model": self.model}
+        rows = {name: own[start:end] for name, own in columns.items()}
         size = len(rows["hypotheses"])
         try:
-            reply = client.post("score", {**rows, **model, "errors": "each"}).result()
-            return _scores(reply, size)
+            reply = client.post("score", {**rows, **model}).result()
         except (NotJsonError, RefusedError) as error:
-            if isinstance(error, RefusedError) and error.details.code not in TOO_LARGE:
-                raise
             if size == 1:
                 return [error]
-        first = {name: values[: size // 2] for name, values in rows.items()}
-        second = {name: values[size // 2 :] for name, values in rows.items()}
-        return self._results(client, first) + self._results(client, second)
+            middle = start + size // 2
+            halves = (start, middle), (middle, start + size)
+            return [one for half in halves for one in self._results(client, columns, *half)]
+        return list(scores_in(reply, size))
 
 
 def _json(value: Any) -> Any:
@@ -132,28 +130,6 @@ def _json(value: Any) -> Any:
     if isinstance(value, Document):
         return list(value.sentences)
     return list(map(_json, value)) if isinstance(value, list | tuple) else value
-
-
-def _scores(reply: Any, count: int) -> list[ScoreOutcome]:
-    """The scores of a reply in the order of the request, with errors in their places."""
-    data = value_at(reply, "data")
-    rows = data if isinstance(data, list) else []
-    by_index = {row.get("index"): row for row in rows if isinstance(row, Mapping)}
-    if len(rows) != count or set(by_index) != set(range(count)):
-        problem = f"found {excerpt(reply)}, expected results with the indices 0 to {count - 1}"
-        raise InputError(problem, where="server: reply", fix="Is base_url that of discorank serve?")
-    return [_score(by_index[i]) for i in range(count)]
-
-
-def _score(row: Mapping[str, Any]) -> ScoreOutcome:
-    """The score of a result, or its error."""
-    error, score = row.get("error"), finite(row.get("score"))
-    if isinstance(error, Mapping):
-        kind = InputError if error.get("code") == "bad_text" else MetricError
-        return kind(str(error.get("message")), where="server")
-    if score is None:
-        return MetricError(f"found {excerpt(row)}, expected a finite score", where="server")
-    return score
 
 
 @dataclass(eq=False, kw_only=True)
@@ -288,7 +264,6 @@ class GroupReward(RewardFunction):
     """The expected utility of every completion within the group of its prompt; see `group_reward`."""
 
     decoder: MBRDecoder
-    form: Form
     num_generations: int | None
 
     def outcomes(self, texts: Texts, columns: Columns) -> Outcomes:
@@ -335,24 +310,9 @@ class GroupReward(RewardFunction):
         """The rewards of a group from the expected utilities of its completions, or from its error."""
         if outcome is None or isinstance(outcome, DiscorankError):
             return [outcome or MetricError("has no value")] * size
-        values = np.array([np.nan if value is None else value for value in outcome.utilities])
-        has_value = np.isfinite(values)
-        known = values[has_value]
-        if self.form == "centred" and len(known):
-            values[has_value] = known - known.mean()
-        elif self.form == "rank":
-            values[has_value] = _ranks(known)
         error = MetricError("has no finite utility", where=self.utility.name)
-        return [
-            float(value) if fine else error for value, fine in zip(values, has_value, strict=True)
-        ]
-
-
-def _ranks(values: FloatArray) -> FloatArray:
-    """Ranks from 0 to 1, [n]; equal values share the mean of theirs."""
-    below = (values[:, None] > values).sum(axis=1)
-    equal = (values[:, None] == values).sum(axis=1)
-    return np.asarray((below + (equal - 1) / 2) / max(1, len(values) - 1))
+        known = map(finite, outcome.utilities)
+        return [error if value is None else value for value in known]
 
 
 def reward(
@@ -396,7 +356,6 @@ def group_reward(
     utility: MetricLike,
     *,
     leave_one_out: bool = False,
-    form: Form = "utility",
     num_generations: int | None = None,
     source: str | None = None,
     on_error: OnError = "raise",
@@ -406,7 +365,6 @@ def group_reward(
     Args:
         utility: a metric that compares two texts, its name or signature, or a sum.
         leave_one_out: whether a completion is not compared with itself; a copy of it in the group is.
-        form: "utility", "centred" (less the mean of the group), or "rank" (from 0, the worst, to 1, the best).
         num_generations: completions of a group; neighbours with the same prompt if not given.
         source, on_error: as for `reward`; where a group cannot be valued, all of its rewards are None.
 
@@ -414,8 +372,6 @@ def group_reward(
         InputError: a utility or settings that cannot be used.
     """
     name, loaded = _checked(utility, source, on_error)
-    if form not in get_args(Form):
-        raise InputError(f"found {form!r}", where="form", fix=" or ".join(get_args(Form)))
     if num_generations is not None and not (type(num_generations) is int and num_generations > 1):
         problem = f"found {excerpt(num_generations)}, expected a whole number, at least 2"
         raise InputError(problem, where="num_generations", fix="A text alone has no consensus")
@@ -428,7 +384,6 @@ def group_reward(
         source=source,
         on_error=on_error,
         decoder=MBRDecoder(loaded, nbest=None, self_pair=not leave_one_out),
-        form=form,
         num_generations=num_generations,
     )
 

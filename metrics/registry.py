@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -73,7 +72,7 @@ class Spec(NamedTuple):
 
     @classmethod
     def of(
-        cls, given: str | Path | Mapping[str, Any], *, with_models: bool = True, **settings: Any
+        cls, given: str | Path | Mapping[str, Any], /, *, with_models: bool = True, **settings: Any
     ) -> Spec:
         """Read a name, a signature, a mapping or a YAML file, and further settings; errors as `load_metric`."""
         if not isinstance(given, Mapping):
@@ -375,29 +374,6 @@ def _check_directions(terms: Sequence[Call], utilities: Sequence[Utility]) -> No
         meant = [(abs(term.weight) if term in wrong else term.weight, term.text) for term in terms]
         problem = f"{written_sum([(wrong[0].weight, wrong[0].text)])!r}: {NEGATED}"
         raise InputError(problem, where="utility", fix=f"Write {written_sum(meant)!r}")
-
-
-def wrapped(utility: Utility, name: str, **settings: Any) -> Utility:
-    """A utility whose metrics of segments are each in a wrapper, but for those that are in one of the kind already.
-
-    Args:
-        utility: a metric or a sum.
-        name: of the wrapper; windows come to stand inside of others.
-        settings: of the wrapper.
-    """
-    from .documents.wrapper import Wrapper
-
-    kind = _object(name)
-
-    def change(metric: Metric) -> Metric:
-        if type(metric) is kind or metric.info.unit == "document":
-            return metric
-        if isinstance(metric, Wrapper) and (name == "windows" or kind in metric.kinds):
-            return replace(metric, metric=change(metric.metric))
-        made: Metric = build(kind, {"metric": metric, **settings})
-        return made
-
-    return utility.mapped(change)
 
 
 def _object(name: str) -> Any:

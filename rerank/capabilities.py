@@ -31,33 +31,23 @@ SINGLE_LISTS = "lists that are decided one by one"
 
 
 @dataclass(frozen=True, init=False)
-class Needs(Mark):
+class _Named(Mark):
+    names: tuple[str, ...]
+
+    def __init__(self, *names: str) -> None:
+        object.__setattr__(self, "names", names)
+
+
+class Needs(_Named):
     """Capabilities that a setting needs, if it is given."""
 
-    capabilities: tuple[str, ...]
 
-    def __init__(self, *capabilities: str) -> None:
-        object.__setattr__(self, "capabilities", capabilities)
-
-
-@dataclass(frozen=True, init=False)
-class Costs(Mark):
+class Costs(_Named):
     """Capabilities that are not there beside a setting, if it is given."""
 
-    capabilities: tuple[str, ...]
 
-    def __init__(self, *capabilities: str) -> None:
-        object.__setattr__(self, "capabilities", capabilities)
-
-
-@dataclass(frozen=True, init=False)
-class Beside(Mark):
+class Beside(_Named):
     """The settings beside one of which, where it is given, a setting has an effect."""
-
-    settings: tuple[str, ...]
-
-    def __init__(self, *settings: str) -> None:
-        object.__setattr__(self, "settings", settings)
 
 
 def check_together(
@@ -104,7 +94,7 @@ def refuse_conflicts(
 
 def _capabilities(marks: Sequence[Mark], kind: type[Needs | Costs]) -> list[str]:
     """The capabilities that marks of a kind name."""
-    return [name for mark in marks if isinstance(mark, kind) for name in mark.capabilities]
+    return [name for mark in marks if isinstance(mark, kind) for name in mark.names]
 
 
 def _given(value: object) -> Iterator[tuple[str, tuple[Mark, ...]]]:

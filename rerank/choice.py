@@ -21,20 +21,32 @@ in the set for one outside, the best swap first, until none gains. Sums over the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from math import inf, isfinite, isinf
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, NamedTuple, cast
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NamedTuple,
+    Protocol,
+    cast,
+)
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..metrics.errors import InputError
+from ..metrics.errors import DiscorankError, InputError
+from ..metrics.mixture import Utility
 from ..metrics.optional_packages import imported
 from ..metrics.representations import FloatArray, IntArray
 from ..metrics.spec.checked_settings import Field, Internal, settings
-from ..metrics.text.texts import NO_CONTEXT, Context, Text
+from ..metrics.text.texts import NO_CONTEXT, Context, Document, Text
 from .capabilities import (
     ALL_PAIRS,
     EVERY_VALUE,
@@ -47,23 +59,11 @@ from .capabilities import (
     Costs,
     Needs,
 )
-from .lists import (
-    NOTHING,
-    SHOWN_RANKS,
-    Candidate,
-    CandidateList,
-    Distinct,
-    html_table,
-    plain,
-    short_number,
-    short_text,
-)
+from .lists import NOTHING, Candidate, CandidateList, Distinct, plain, short_number, short_text
 from .votes.answer_shares import Votes
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     TextT = TypeVar("TextT", bound=Text, default=Text, covariant=True)
@@ -71,6 +71,14 @@ else:  # without the default, which type checkers alone read
     from typing import TypeVar
 
     TextT = TypeVar("TextT", bound=Text, covariant=True)  # str where candidates are plain
+
+TIE = 1e-9  # relative: as good as the best
+ROUNDING = 1e-12  # relative: sums of scores that only rounding tells apart
+EMPTY = "empty"  # flag: some candidates are empty, and others are not
+SHOWN_RANKS = 10  # rows of a table in a notebook
+COLUMNS = ("id", "index", "text", "utility", "gap", "flags")  # of a data frame of choices
+RANK_COLUMNS = ("id", "rank", "index", "count", "utility", "text")
+Row = Mapping[str, Any]
 
 
 class Spent(NamedTuple):
@@ -104,14 +112,10 @@ class Spent(NamedTuple):
         return cls(pairs, pairs, 1.0, 0.0, spread, computed)
 
     def as_json(self) -> dict[str, Any]:
-        """As it stands in a row."""
-        return {
-            "pairs": self.pairs,
-            "of": self.of,
-            "confidence": float(self.confidence),
-            "regret": float(self.regret),
-            "spread": float(self.spread),
-        }
+        """The figures, as a row has them."""
+        figures = self._asdict()
+        del figures["computed"]
+        return figures
 
 
 class Expected(NamedTuple):
@@ -209,12 +213,8 @@ class Ranking(Generic[TextT]):
         of_text = {ranked.text: ranked.utility for ranked in self.ranking}
         return [of_text.get(candidate.text) for candidate in self.candidates]
 
-    def with_votes(self, votes: Votes, decide: bool) -> Ranking:
-        """The ranking with the votes of its list.
-
-        Args:
-            votes: the votes.
-            decide: whether they alone are the utility, so that the gap is that between answers.
+    def with_votes(self, votes: Votes) -> Ranking:
+        """The ranking with the votes of its list; their gap is the ranking's where they alone decide.
 
         Raises:
             InputError: the list has a key by the name of one that votes have in a row.
@@ -223,7 +223,7 @@ class Ranking(Generic[TextT]):
             if key in self.extra:
                 fix = "Give the input's key another name"
                 raise InputError("is a key that a vote writes", where=key, fix=fix)
-        gap = votes.gap if decide and votes.gap is not None else self.gap
+        gap = self.gap if votes.gap is None or not votes.decide else votes.gap
         return replace(self, votes=votes, gap=gap, flags=(*self.flags, *votes.flags))
 
     def to_dict(self) -> dict[str, Any]:
@@ -254,14 +254,24 @@ class Ranking(Generic[TextT]):
         )
 
     def _repr_html_(self) -> str:
-        """The best texts as a table, in a notebook."""
-        rows = []
+        """The best texts as a table for a notebook, escaped, without style or script."""
+        from html import escape
+
+        def line(tag: str, cells: Sequence[str]) -> str:
+            marked = [f'<{tag} dir="auto">{escape(cell)}</{tag}>' for cell in cells]
+            return f"<tr>{''.join(marked)}</tr>"
+
+        lines = [line("th", ["rank", "text", "expected utility", "times"])]
         for rank, ranked in enumerate(self.ranking[:SHOWN_RANKS], start=1):
             utility = short_number(ranked.utility)
-            rows.append([str(rank), str(ranked.text), utility, str(ranked.count)])
-        shown = f"{len(rows)} of {len(self.ranking)} texts"
-        caption = f"{self.id:.80}: {shown}" if len(rows) < len(self.ranking) else f"{self.id:.80}"
-        return html_table(caption, ["rank", "text", "expected utility", "times"], rows)
+            lines.append(line("td", [str(rank), str(ranked.text), utility, str(ranked.count)]))
+        caption = f"{self.id:.80}"
+        if len(self.ranking) > SHOWN_RANKS:
+            caption += f": {SHOWN_RANKS} of {len(self.ranking)} texts"
+        return f"<table><caption>{escape(caption)}</caption>{''.join(lines)}</table>"
+
+
+Accept = Callable[[Ranking], object]  # raises InputError for a ranking that cannot be written
 
 
 @settings
@@ -310,17 +320,47 @@ class Choice:
             identity["choice"] = self.choose
         return identity
 
-    def alike(self, values: FloatArray, matrix: FloatArray | None) -> IntArray:
-        """The numbers of the texts that a diverse list leaves out for others; none where the best are chosen.
+    def check(self, utility: Utility) -> None:
+        """Raises InputError for a diverse list by a utility that compares no two candidates."""
+        compares = [part.info.needs_references for weight, part in utility.parts if weight]
+        if self.diverse is not None and not any(compares):
+            problem = "the utility compares no two candidates"
+            raise InputError(problem, where="diverse", fix="Leave it out")
 
-        Args:
-            values: expected utilities, [H].
-            matrix: the utilities of every two texts, [H, H].
-        """
-        if self.diverse is None or self.nbest is None or matrix is None:
-            return np.empty(0, np.int64)
-        chosen = diverse(values, matrix, self.nbest, self.diverse)
-        return np.setdiff1d(np.arange(len(values)), chosen)
+    def refuse_diverse(self) -> None:
+        """Raises InputError for a diverse list of candidates that are not compared with each other."""
+        if self.diverse is not None:
+            problem = "candidates are compared with these, and a diverse list needs them compared with each other"
+            fix = "Leave out --diverse, or these"
+            raise InputError(problem, where="pseudo_references", fix=fix)
+
+    def ranking(
+        self,
+        record: CandidateList,
+        distinct: Distinct,
+        kept: IntArray,
+        expected: Expected,
+        context: Context,
+    ) -> Ranking:
+        """The ranking of a list by the expected utilities of those of its distinct texts that were kept."""
+        values = np.full(len(distinct), np.nan)
+        values[kept] = expected.values
+        left_out = {*range(len(distinct))} - {*kept.tolist()} | {*kept[list(expected.given_up)]}
+        if self.diverse is not None and self.nbest is not None and expected.matrix is not None:
+            choosable = np.where(distinct.can_win[kept], expected.values, np.nan)
+            chosen = diverse(choosable, expected.matrix, self.nbest, self.diverse)
+            left_out |= {*np.delete(kept, chosen)}
+        return choose(
+            record,
+            values[distinct.of],
+            self.nbest,
+            expected.flags,
+            distinct,
+            left_out,
+            matrix=expected.matrix if self.keep_matrix else None,
+            budget=expected.spent,
+            context=context,
+        )
 
 
 def choose(
@@ -328,19 +368,22 @@ def choose(
     values: FloatArray,
     nbest: int | None,
     flags: Sequence[str] = (),
-    matrix: FloatArray | None = None,
     distinct: Distinct | None = None,
     left_out: Collection[int] = (),
-    *,
-    budget: Spent | None = None,
-    context: Context = NO_CONTEXT,
+    **more: Any,
 ) -> Ranking:
-    """The ranking of a list by the value of every candidate [N], higher is better.
+    """The ranking of a list by the value of every candidate, higher is better.
 
     Values that are not finite come last, and empty texts after them.
 
-    `distinct` is that of the list's candidates, where it is at hand; `left_out` are numbers of its texts that get no
-    rank.
+    Args:
+        record: the list.
+        values: of its candidates, [N].
+        nbest: how many texts are ranked; None for all.
+        flags: what the list's reader should know already.
+        distinct: the distinct texts of the list, where they are at hand.
+        left_out: numbers of distinct texts that get no rank.
+        more: further fields of the ranking.
     """
     distinct = distinct or Distinct(record.candidates)
     number = distinct.of.tolist()
@@ -350,23 +393,13 @@ def choose(
     wanted = len(distinct) if nbest is None else nbest
     for index in _by_rank(values, distinct):
         text = number[index]
-        if text in seen:
-            continue
-        seen.add(text)
-        value = float(values[index])
-        ranking.append(
-            RankedText(
-                index, counts[text], value if isfinite(value) else None, distinct.texts[text]
-            )
-        )
-        if len(ranking) >= max(2, wanted):
-            break
-    if len(distinct) - len(left_out) > 1:
-        if ranking[0].utility is None:
-            flags = (*flags, "no-utility")
-        elif "not-finite" not in flags and not _are_finite(values, distinct, left_out):
-            flags = (*flags, "not-finite")
-    flags = with_empty(flags, distinct)
+        if text not in seen:
+            seen.add(text)
+            value = float(values[index])
+            utility = value if isfinite(value) else None
+            ranking.append(RankedText(index, counts[text], utility, distinct.texts[text]))
+            if len(ranking) >= max(2, wanted):
+                break
     gap = None
     if len(ranking) > 1 and ranking[0].utility is not None and ranking[1].utility is not None:
         gap = max(0.0, ranking[0].utility - ranking[1].utility)
@@ -375,25 +408,36 @@ def choose(
         tuple(ranking[:wanted]),
         gap,
         record.candidates,
-        tuple(flags),
+        _flagged(flags, ranking[0], values, distinct, left_out),
         record.extra,
-        matrix,
-        budget,
-        record.source,
-        record.references,
-        context,
+        source=record.source,
+        references=record.references,
+        **more,
     )
 
 
-def with_flags(flags: tuple[str, ...], more: Sequence[str]) -> tuple[str, ...]:
-    """The flags with those of others that are not there yet."""
-    return (*flags, *(flag for flag in more if flag not in flags))
+def _flagged(
+    flags: Sequence[str],
+    best: RankedText,
+    values: FloatArray,
+    distinct: Distinct,
+    left_out: Collection[int],
+) -> tuple[str, ...]:
+    """The flags of a list, with those of its values [N] and of its empty texts."""
+    more = []
+    if len(distinct) - len(left_out) > 1:
+        if best.utility is None:
+            more.append("no-utility")
+        elif not {*distinct.of[~np.isfinite(values)].tolist()} <= {*left_out}:
+            more.append("not-finite")
+    if not distinct.can_win.all():
+        more.append(EMPTY)
+    return with_flags(flags, more)
 
 
-def with_empty(flags: Sequence[str], distinct: Distinct) -> tuple[str, ...]:
-    """The flags of a list, with `EMPTY` where some of its texts are empty and others are not."""
-    is_flagged = EMPTY in flags or bool(distinct.can_win.all())
-    return tuple(flags) if is_flagged else (*flags, EMPTY)
+def with_flags(flags: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
+    """The flags with those of others, each once."""
+    return tuple(dict.fromkeys((*flags, *more)))
 
 
 def _by_rank(values: FloatArray, distinct: Distinct) -> Iterator[int]:
@@ -405,15 +449,6 @@ def _by_rank(values: FloatArray, distinct: Distinct) -> Iterator[int]:
     for indices in (np.flatnonzero(can_win), np.flatnonzero(~can_win)):
         for rank in in_order(values[indices]):
             yield int(indices[rank])
-
-
-def _are_finite(values: FloatArray, distinct: Distinct, left_out: Collection[int]) -> bool:
-    """Whether every candidate that may get a place has a finite value."""
-    is_finite = np.isfinite(values)
-    if is_finite.all():
-        return True
-    texts = distinct.of[~is_finite].tolist()
-    return all(text in left_out for text in texts)
 
 
 def in_order(expected: FloatArray) -> Iterator[int]:
@@ -440,10 +475,6 @@ def in_order(expected: FloatArray) -> Iterator[int]:
         taken.add(index)
         yield index
     yield from (i for i, value in enumerate(values) if not value < inf)
-
-
-TIE = 1e-9  # relative: as good as the best
-ROUNDING = 1e-12  # relative: sums of scores that only rounding tells apart
 
 
 def objective(
@@ -521,11 +552,6 @@ def _swapped(values: FloatArray, costs: FloatArray, chosen: IntArray) -> IntArra
         chosen = np.sort(np.append(np.delete(chosen, place), new))
 
 
-CHOICES = ("id", "index", "text", "utility", "gap", "flags")
-EMPTY = "empty"  # flag: some candidates are empty, and others are not
-RANKS = ("id", "rank", "index", "count", "utility", "text")
-
-
 def to_pandas(rankings: Iterable[Ranking] | Ranking, *, ranks: bool = False) -> DataFrame:
     """Rankings as a data frame, a row per list in the order given.
 
@@ -545,19 +571,122 @@ def to_pandas(rankings: Iterable[Ranking] | Ranking, *, ranks: bool = False) -> 
     if isinstance(rankings, Ranking):
         rankings = [rankings]
     if ranks:
-        by_rank = [row for ranking in rankings for row in _ranks(ranking)]
-        return pandas.DataFrame(by_rank, columns=list(RANKS))
-    rows = [_choice(ranking) for ranking in rankings]
-    extra = dict.fromkeys(key for row in rows for key in row if key not in CHOICES)
-    return pandas.DataFrame(rows, columns=[*CHOICES, *extra])
+        places = [
+            (ranking.id, rank, place.index, place.count, place.utility, plain(place.text))
+            for ranking in rankings
+            for rank, place in enumerate(ranking.ranking, start=1)
+        ]
+        return pandas.DataFrame(places, columns=list(RANK_COLUMNS))
+    rows = [{**ranking.to_dict(), "flags": list(ranking.flags)} for ranking in rankings]
+    extra = dict.fromkeys(key for row in rows for key in row if key not in (*COLUMNS, "ranking"))
+    return pandas.DataFrame(rows, columns=[*COLUMNS, *extra])
 
 
-def _choice(ranking: Ranking) -> dict[str, Any]:
-    row = {**ranking.to_dict(), "flags": list(ranking.flags)}
-    del row["ranking"]
-    return row
+class RowForm(Protocol):
+    """How a run writes its rows: the form yields JSON rows, or bytes of any number of lines, each ending in a newline.
+
+    Attributes:
+        format: its name.
+        one_line: whether every row is one line.
+    """
+
+    format: str
+    one_line: bool = True
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The settings that the bytes depend on."""
+        return {"format": self.format}
+
+    def row(self, ranking: Ranking) -> Row | bytes:
+        """The row of a list.
+
+        Raises:
+            InputError: it cannot be written in this form.
+        """
+
+    @property
+    def accept(self) -> Accept | None:
+        """Raises InputError for a ranking where `row` would; None where it never does."""
+        return self.row
+
+    def chosen(self, lines: Iterator[str], record: CandidateList) -> Text:
+        """The chosen text of a list, read back from the next lines that `row` made, as context of the next."""
+
+    def resume(self, lines: Iterator[str], counts: Mapping[str, int]) -> None:
+        """Takes note of the lines and the counts of an earlier run; here no row depends on another."""
 
 
-def _ranks(ranking: Ranking) -> Iterator[tuple[Any, ...]]:
-    for rank, ranked in enumerate(ranking.ranking, start=1):
-        yield ranking.id, rank, ranked.index, ranked.count, ranked.utility, plain(ranked.text)
+class JsonRows(RowForm):
+    """One JSON object per list."""
+
+    format = "jsonl"
+    accept = None
+
+    def row(self, ranking: Ranking) -> Row:
+        """The row of a list."""
+        return ranking.to_dict()
+
+    def chosen(self, lines: Iterator[str], record: CandidateList) -> Text:
+        """The chosen text of the next row."""
+        text = json.loads(next(lines))["text"]
+        return Document(tuple(text)) if isinstance(text, list) else text
+
+
+class TextRows(RowForm):
+    """The chosen texts alone, one per line."""
+
+    format = "text"
+
+    def row(self, ranking: Ranking) -> bytes:
+        """The line of a list; raises InputError for a text that holds a line break."""
+        text = str(ranking.text)
+        if "\n" in text or "\r" in text:
+            problem = "the chosen text holds a line break"
+            fix = "Write --format jsonl" + ", or --format answers" * (ranking.votes is not None)
+            raise InputError(problem, where="text", fix=fix)
+        return text.encode("utf-8") + b"\n"
+
+    def chosen(self, lines: Iterator[str], record: CandidateList) -> Text:
+        """The next line without its end."""
+        return next(lines).rstrip("\n")
+
+
+class AnswerRows(RowForm):
+    """The answers of the chosen texts, one per line; an empty line where there is none."""
+
+    format = "answers"
+
+    def row(self, ranking: Ranking) -> bytes:
+        """The line of a list, in which line breaks of the answer are blanks; InputError where there are no answers."""
+        if ranking.votes is None:
+            fix = "Decide by vote, or write --format jsonl"
+            raise InputError("the utility compares no answers", where="format", fix=fix)
+        return " ".join((ranking.answer or "").split()).encode("utf-8", "replace") + b"\n"
+
+    def chosen(self, lines: Iterator[str], record: CandidateList) -> Text:
+        """Raises InputError: an answer does not have its text."""
+        problem = "lists that are context of others cannot be gone on with from their answers"
+        raise InputError(problem, where="format", fix="Write --format jsonl")
+
+
+FORMS: Mapping[str, type[RowForm]] = {
+    form.format: form for form in (JsonRows, TextRows, AnswerRows)
+}
+
+
+def written_row(
+    outcome: Ranking | DiscorankError | None, form: RowForm
+) -> tuple[dict[str, Row | bytes], dict[str, int]]:
+    """The row of an outcome and its counts, none of a list that is only context; raises the error that it ended in."""
+    if isinstance(outcome, DiscorankError):
+        raise outcome
+    if outcome is None:
+        return {}, {"context_only": 1}
+    row = form.row(outcome)
+    num_candidates = len(outcome.candidates)
+    distinct = len({candidate.text for candidate in outcome.candidates})
+    counts = {"rows": 1, "candidates": num_candidates, "duplicates": num_candidates - distinct}
+    if isinstance(row, bytes) and not form.one_line:
+        counts["row_lines"] = row.count(b"\n")
+    return {"rows": row}, counts | dict.fromkeys(outcome.flags, 1)

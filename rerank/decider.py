@@ -11,12 +11,12 @@ from typing import Any, Self, cast, overload
 from ..metrics.errors import LOG, DiscorankError
 from ..metrics.mixture import Utility
 from ..metrics.text.texts import Context
-from .choice import Choice, Ranking
+from .choice import Accept, Choice, Ranking
 from .engines.interface import Engine
 from .engines.local import LocalEngine
 from .lists import CandidateList, list_of, list_rows
 from .order import Order, Strategy
-from .scheduler import Accept, Outcome, Program, Scheduler, accept_all
+from .scheduler import Outcome, Program, Scheduler
 from .whole_documents import document_outcomes
 
 
@@ -114,7 +114,7 @@ class Decider(ABC):
         return decide_all(self, lists, engine)
 
     def outcomes(
-        self, records: Iterable[Any], engine: Engine, accept: Accept = accept_all
+        self, records: Iterable[Any], engine: Engine, accept: Accept | None = None
     ) -> Iterator[tuple[Any, Outcome]]:
         """(tag, outcome) of (tag, record), errors as outcomes; see `Scheduler`.
 
@@ -122,13 +122,13 @@ class Decider(ABC):
         Where documents are chosen whole, the outcome of a document stands at each of its lists.
         """
 
-        def decided(groups: Iterable[Any], accept: Accept) -> Iterator[tuple[Any, Outcome]]:
+        def decided(groups: Iterable[Any], accept: Accept | None) -> Iterator[tuple[Any, Outcome]]:
             strategy, width = self.resolved_strategy, self.width
             scheduler = Scheduler(self.program, engine, strategy, width, accept, self.metrics)
             return scheduler.run(groups)
 
         if self.decides_documents:
-            return document_outcomes(lambda groups: decided(groups, accept_all), records, accept)
+            return document_outcomes(lambda groups: decided(groups, None), records, accept)
         return decided(records, accept)
 
 

@@ -8,10 +8,14 @@ a sum are those of its parts, each normalised within its list if asked for.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Annotated, Any, ClassVar
+
+import numpy as np
 
 from ..metrics.mixture import Utility
 from ..metrics.registry import MetricLike, load_metric
+from ..metrics.representations import IntArray
 from ..metrics.spec.checked_settings import Converted, Field, settings
 from .budget.settings import Budget, load_budget
 from .capabilities import (
@@ -24,7 +28,10 @@ from .capabilities import (
     Costs,
     Needs,
 )
-from .engines.expectation import Normalize
+from .choice import choose, with_flags
+from .engines.expectation import Normalize, combined_values
+from .engines.interface import Result, Task
+from .lists import CandidateList, Distinct
 
 
 def _optional_metric(spec: MetricLike | None) -> Utility | None:
@@ -58,32 +65,32 @@ class Estimator:
     ] = None
 
     @property
-    def loaded_budget(self) -> Budget | None:
-        """The budget with its settings."""
-        return load_budget(self.budget)
-
-    @property
     def first_stage(self) -> Utility | None:
         """The utility of a first stage; None without one."""
         return _optional_metric(self.shortlist)
 
     @property
+    def loaded_budget(self) -> Budget | None:
+        """The budget with its settings."""
+        return load_budget(self.budget)
+
+    @property
+    def cheap(self) -> Utility | None:
+        """The utility that guides a budget; None without one."""
+        budget = self.loaded_budget
+        return None if budget is None else budget.cheap
+
+    @property
     def metrics(self) -> tuple[Utility, ...]:
         """The utilities that are used before the one that decides."""
-        budget = self.loaded_budget
-        cheap = None if budget is None else budget.cheap
-        return tuple(metric for metric in (self.first_stage, cheap) if metric is not None)
+        return tuple(metric for metric in (self.first_stage, self.cheap) if metric is not None)
 
     @property
     def identity(self) -> dict[str, Any]:
         """The settings that a run's results depend on, but for those of parts."""
         first, budget = self.first_stage, self.loaded_budget
-        identity: dict[str, Any] = {
-            "shortlist": first and f"{first.signature()}, top {self.top_k}",
-        }
-        if budget is not None:
-            identity["budget"] = budget.identity
-        return identity
+        shortlist = first and f"{first.signature()}, top {self.top_k}"
+        return {"shortlist": shortlist} | ({} if budget is None else {"budget": budget.identity})
 
     @property
     def identity_of_parts(self) -> dict[str, Any]:
@@ -95,3 +102,13 @@ class Estimator:
         budget = self.loaded_budget
         if budget is not None:
             budget.check(utility)
+
+    def shortlist_of(
+        self, task: Task, record: CandidateList, distinct: Distinct, flags: tuple[str, ...]
+    ) -> Generator[Task, Result, tuple[IntArray, tuple[str, ...]]]:
+        """The numbers of the `top_k` best distinct texts by the task of the first stage, in order of appearance."""
+        result = yield task
+        values = combined_values(task.metric, result, self.normalize_parts)[distinct.of]
+        best = choose(record, values, self.top_k, distinct=distinct).ranking
+        kept = np.unique([distinct.of[ranked.index] for ranked in best])
+        return kept, with_flags(flags, (*result.flags, "shortlisted"))

@@ -559,7 +559,6 @@ def _rows(dataset: Any) -> Iterator[dict[str, Any]]:
 
 
 SHOWN = 60  # characters of a text on one line
-SHOWN_RANKS = 10  # rows of a table in a notebook
 
 
 def short_text(text: Text, longest: int = SHOWN) -> str:
@@ -581,21 +580,3 @@ def short_number(value: float | None) -> str:
     ('57.41', 'None')
     """
     return "None" if value is None else f"{value:.4g}"
-
-
-def html_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in HTML, everything escaped, without style or script; no cell turns the direction of others.
-
-    >>> html_table("<a>", ["x"], [["1 & 2"]])
-    '<table><caption>&lt;a&gt;</caption><tr><th dir="auto">x</th></tr><tr><td dir="auto">1 &amp; 2</td></tr></table>'
-    """
-    from html import escape
-
-    lines = [_html_row("th", head), *(_html_row("td", row) for row in rows)]
-    return f"<table><caption>{escape(caption)}</caption>{''.join(lines)}</table>"
-
-
-def _html_row(tag: str, cells: Sequence[str]) -> str:
-    from html import escape
-
-    return "<tr>" + "".join(f'<{tag} dir="auto">{escape(cell)}</{tag}>' for cell in cells) + "</tr>"

@@ -4,34 +4,33 @@
     mu(h) = sum_r w(r) u(h, r) / W,   W = sum_r w(r)      O(N^2) comparisons of N candidates
     mu(h) = u(h, sum_r w(r) phi(r) / W)                   O(N), where u depends on r through phi(r) alone, linearly
 
-It is composed of five values: the utility u; the pool, which says what r and w are; the estimator, which has mu
+A decoder is composed of five values: the utility u; the pool, which says what r and w are; the estimator, which has mu
 computed from all pairs or from some; the choice, which takes the argmax with its ties; and the order of lists. Each
 text is represented once, and copies of a text count as often as they occur.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
-from ..metrics.errors import InputError
 from ..metrics.mixture import Utility
 from ..metrics.registry import MetricLike, load_metric
 from ..metrics.representations import IntArray
 from ..metrics.spec.checked_settings import Composed, Converted, settings
 from ..metrics.text.texts import Context
 from .capabilities import check_together
-from .choice import Choice, Expected, choose, with_flags
+from .choice import Choice, Expected, with_flags
 from .decider import Decider
 from .engines.expectation import combined_matrix, combined_values
 from .engines.interface import Result, Task
 from .estimator import Estimator
 from .lists import CandidateList, Distinct
 from .order import Order
-from .pool import Pool
+from .pool import Pool, remarks
 from .scheduler import Program
 from .votes.answer_shares import compares_answers, votes_of
 
@@ -77,12 +76,8 @@ class MBRDecoder(Decider):
     def __post_init__(self) -> None:
         check_together(self)
         self.estimator.check(self.loaded_utility)
-        compares = (part.info.needs_references for weight, part in self._parts if weight)
-        if self.choice.diverse is not None and not any(compares):
-            problem = "the utility compares no two candidates"
-            raise InputError(problem, where="diverse", fix="Leave it out")
-        # refused now, not when the first list is decided
-        _ = self.resolved_strategy
+        self.choice.check(self.loaded_utility)
+        _ = self.resolved_strategy  # refused now, not when the first list is decided
 
     @cached_property
     def loaded_utility(self) -> Utility:
@@ -90,8 +85,9 @@ class MBRDecoder(Decider):
         return load_metric(self.utility)
 
     @property
-    def _parts(self) -> Sequence[tuple[float, Any]]:
-        return self.loaded_utility.parts
+    def utilities(self) -> tuple[Utility, ...]:
+        """The utility that decides, and before it those that may stand for it in a list."""
+        return (*self.loaded_utility.variants, self.loaded_utility)
 
     @property
     def metrics(self) -> tuple[Utility, ...]:
@@ -99,9 +95,10 @@ class MBRDecoder(Decider):
         return (*self.estimator.metrics, *self.utilities)
 
     @property
-    def utilities(self) -> tuple[Utility, ...]:
-        """The utility that decides, and before it those that may stand for it in a list."""
-        return (*self.loaded_utility.variants, self.loaded_utility)
+    def expectation_settings(self) -> dict[str, Any]:
+        """The settings that expected utilities depend on."""
+        utility = {"utility": self.loaded_utility.signature()}
+        return {**utility, **self.pool.identity, **self.estimator.identity_of_parts}
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -116,50 +113,25 @@ class MBRDecoder(Decider):
         }
 
     @property
-    def expectation_settings(self) -> dict[str, Any]:
-        """The settings that expected utilities depend on."""
-        utility = {"utility": self.loaded_utility.signature()}
-        return {**utility, **self.pool.identity, **self.estimator.identity_of_parts}
-
-    @property
     def reads_logprobs(self) -> bool:
-        """Whether it looks at the log-probabilities of candidates."""
+        """Whether it reads the log-probabilities of candidates."""
         return self.pool.reads_logprobs
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list: a shortlist if it is long, expected utilities, the argmax."""
-        if self.choice.diverse is not None and record.pseudo_references:
-            problem = "candidates are compared with these, and a diverse list needs them compared with each other"
-            fix = "Leave out --diverse, or these"
-            raise InputError(problem, where="pseudo_references", fix=fix)
+        if record.pseudo_references:
+            self.choice.refuse_diverse()
         distinct = Distinct(record.candidates)
         kept = np.arange(len(distinct))
-        if self.estimator.first_stage is not None and len(distinct) > self.estimator.top_k:
-            kept, flags = yield from self._shortlisted(record, distinct, context, flags)
+        first_stage = self.estimator.first_stage
+        if first_stage is not None and len(distinct) > self.estimator.top_k:
+            first = self.pool.task(first_stage, record, distinct, kept, context)
+            kept, flags = yield from self.estimator.shortlist_of(first, record, distinct, flags)
         if self.estimator.budget is not None:
             # an empty text cannot win, and could be the only one that a budget does not give up
             kept = kept[distinct.can_win[kept]]
         expected = yield from self.expected(record, distinct, kept, context, flags)
-        values = np.full(len(distinct), np.nan)
-        values[kept] = expected.values
-        choosable = np.where(distinct.can_win[kept], expected.values, np.nan)
-        left_out = {
-            *kept[list(expected.given_up)],
-            *kept[self.choice.alike(choosable, expected.matrix)],
-        }
-        if len(kept) < len(distinct):
-            left_out |= set(range(len(distinct))) - set(kept.tolist())
-        ranking = choose(
-            record,
-            values[distinct.of],
-            self.choice.nbest,
-            expected.flags,
-            expected.matrix if self.choice.keep_matrix else None,
-            distinct,
-            left_out,
-            budget=expected.spent,
-            context=context,
-        )
+        ranking = self.choice.ranking(record, distinct, kept, expected, context)
         if not self._has_votes:
             return ranking
         utility, references = (
@@ -167,22 +139,11 @@ class MBRDecoder(Decider):
             record.pseudo_references or record.candidates,
         )
         votes = votes_of(utility, references, self.pool.weights_of(references), ranking.text)
-        if votes is None:
-            return ranking
-        return ranking.with_votes(
-            votes, decide=sum(weight != 0 for weight, _ in utility.parts) == 1
-        )
+        return ranking if votes is None else ranking.with_votes(votes)
 
     @cached_property
     def _has_votes(self) -> bool:
         return not self.pool.oracle and compares_answers(self.loaded_utility)
-
-    def _utility_in(self, record: CandidateList) -> Utility:
-        """The utility as it reads a list; against human references each text is read alone."""
-        if self.pool.oracle or not self.loaded_utility.variants:
-            return self.loaded_utility
-        texts = [candidate.text for candidate in (*record.candidates, *record.pseudo_references)]
-        return self.loaded_utility.in_list(texts)
 
     def expected(
         self,
@@ -193,35 +154,26 @@ class MBRDecoder(Decider):
         flags: tuple[str, ...],
     ) -> Generator[Task, Result, Expected]:
         """Expected utilities of the kept ones of a list's distinct texts, without a shortlist."""
-        utility, budget = self._utility_in(record), self.estimator.loaded_budget
-        task, flags = self.pool.task(utility, record, distinct, kept, context, flags)
+        task = self.pool.task(self._utility_in(record), record, distinct, kept, context)
         task = task._replace(keep_matrix=self.choice.needs_matrix)
-        if budget is None:
-            result = yield task
-            values = combined_values(utility, result, self.estimator.normalize_parts)
-            flags = with_flags(flags, result.flags)
-            return Expected(values, flags, combined_matrix(utility, result))
-        from .budget.budgeted import estimated  # no list without a budget needs it
+        flags = with_flags(flags, remarks(task, joined=True))
+        budget = self.estimator.loaded_budget
+        if budget is not None:
+            from .budget.budgeted import estimated  # no list without a budget needs it
 
-        cheap = None
-        if budget.cheap is not None:
-            cheap, _ = self.pool.task(budget.cheap, record, distinct, kept, context)
-        square = not (record.pseudo_references or self.pool.oracle)
-        return (yield from estimated(budget, task, cheap, flags, self.choice.nbest, square))
-
-    def _shortlisted(
-        self,
-        record: CandidateList,
-        distinct: Distinct,
-        context: Context,
-        flags: tuple[str, ...],
-    ) -> Generator[Task, Result, tuple[IntArray, tuple[str, ...]]]:
-        """The numbers of the `top_k` best distinct texts by the first stage, in order of appearance."""
-        everything = np.arange(len(distinct))
-        first_stage = self.estimator.first_stage or self.loaded_utility
-        task, _ = self.pool.task(first_stage, record, distinct, everything, context)
+            cheap = None
+            if budget.cheap is not None:
+                cheap = self.pool.task(budget.cheap, record, distinct, kept, context)
+            square = not (record.pseudo_references or self.pool.oracle)
+            return (yield from estimated(budget, task, cheap, flags, self.choice.nbest, square))
         result = yield task
-        values = combined_values(first_stage, result, self.estimator.normalize_parts)[distinct.of]
-        best = choose(record, values, self.estimator.top_k, distinct=distinct).ranking
-        kept = np.unique([distinct.of[ranked.index] for ranked in best])
-        return kept, (*flags, *result.flags, "shortlisted")
+        values = combined_values(task.metric, result, self.estimator.normalize_parts)
+        matrix = combined_matrix(task.metric, result)
+        return Expected(values, with_flags(flags, result.flags), matrix)
+
+    def _utility_in(self, record: CandidateList) -> Utility:
+        """The utility as it reads a list; against human references each text is read alone."""
+        if self.pool.oracle or not self.loaded_utility.variants:
+            return self.loaded_utility
+        texts = [candidate.text for candidate in (*record.candidates, *record.pseudo_references)]
+        return self.loaded_utility.in_list(texts)

@@ -10,19 +10,18 @@ Against human references, all alike, an oracle decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from ..metrics.base import Metric
 from ..metrics.errors import InputError
 from ..metrics.execution.evaluate import is_joined
 from ..metrics.mixture import Utility
 from ..metrics.representations import FloatArray, IntArray
 from ..metrics.spec.checked_settings import Checked, Converted, Field, Rare, settings
-from ..metrics.text.texts import Comparison, Context, Text
+from ..metrics.text.texts import Context, Text
 from .capabilities import EVERY_VALUE, PSEUDO_REFERENCES, SYSTEMS, Beside, Costs, Needs
 from .engines.interface import Task
 from .lists import Candidate, CandidateList, Distinct, number_field
@@ -122,8 +121,7 @@ class Pool:
         distinct: Distinct,
         kept: IntArray,
         context: Context,
-        flags: tuple[str, ...] = (),
-    ) -> tuple[Task, tuple[str, ...]]:
+    ) -> Task:
         """The comparison of a list: texts against its pseudo-references, as each part of a utility reads them.
 
         Args:
@@ -132,25 +130,20 @@ class Pool:
             distinct: its distinct texts.
             kept: the numbers of those that have not been given up.
             context: the sentences before.
-            flags: what the list's reader should know already.
-
-        Returns:
-            The task, and the flags with what the metrics have to remark on it.
 
         Raises:
             InputError: weights are missing or all 0, or an oracle has no references.
         """
-        hypotheses = tuple(distinct.texts[i] for i in kept.tolist())
-        references, own = hypotheses, None
+        hypotheses = references = tuple(distinct.texts[i] for i in kept.tolist())
+        own = None
         if self.oracle or record.pseudo_references:
-            given = (
-                distinct_references(record) if self.oracle else Distinct(record.pseudo_references)
-            )
-            references = given.texts
-            weights = np.ones(len(given.of))
-            if not self.oracle:
-                weights = self.weights_of(record.pseudo_references, "pseudo_references")
-            pooled = given.pooled(weights)
+            pool, weights = record.pseudo_references, np.ones(len(record.references))
+            if self.oracle:
+                pool = tuple(map(Candidate, _human_references(record)))
+            else:
+                weights = self.weights_of(pool, "pseudo_references")
+            given = Distinct(pool)
+            references, pooled = given.texts, given.pooled(weights)
         else:
             weights = self.weights_of(record.candidates)
             pooled = distinct.pooled(weights)[kept]
@@ -164,28 +157,30 @@ class Pool:
             part.comparison(hypotheses, references, record.source, context.last(part.reads.context))
             for _, part in utility.parts
         ]
-        parts = [part for _, part in utility.parts]
-        if any(map(is_joined, parts, comparisons)):
-            flags = (*flags, "joined")
-        task = Task(record.id, utility, tuple(comparisons), pooled, own)
-        return task, remarked(flags, parts, comparisons)
+        return Task(record.id, utility, tuple(comparisons), pooled, own)
 
 
-def distinct_references(record: CandidateList) -> Distinct:
-    """The distinct human references, against which an oracle decides; InputError where there are none."""
+def _human_references(record: CandidateList) -> tuple[Text, ...]:
+    """The human references, against which an oracle decides; InputError where there are none."""
     if not record.references:
         fix = "An oracle decides against references"
         raise InputError("no references", where="references", fix=fix)
-    return Distinct([Candidate(text) for text in record.references])
+    return record.references
 
 
-def remarked(
-    flags: tuple[str, ...], parts: Iterable[Metric], comparisons: Iterable[Comparison]
-) -> tuple[str, ...]:
-    """The flags of a list, and the remarks of its metrics on their comparisons, each once."""
-    for part, comparison in zip(parts, comparisons, strict=True):
-        flags = (*flags, *(flag for flag in part.remarks(comparison) if flag not in flags))
-    return flags
+def remarks(task: Task, joined: bool = False) -> list[str]:
+    """What is to be said of the comparisons of a task, as flags of its list.
+
+    Args:
+        task: the task.
+        joined: whether to say that a segment metric reads documents of unequal sentence counts as joined text.
+    """
+    pairs = [
+        (part, comparison)
+        for (_, part), comparison in zip(task.metric.parts, task.comparisons, strict=True)
+    ]
+    joins = ["joined" for part, comparison in pairs if joined and is_joined(part, comparison)]
+    return [*joins, *(flag for part, comparison in pairs for flag in part.remarks(comparison))]
 
 
 def _uniform_weights(candidates: Sequence[Candidate], pool: Pool, where: str) -> FloatArray:

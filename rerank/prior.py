@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 
@@ -26,15 +26,15 @@ from ..metrics.storage.bounded_files import read_small_file
 from ..metrics.storage.checksums import KEY, check
 from ..metrics.storage.json_and_yaml import parse_small_json, unique_members
 from ..metrics.storage.limits import limits
-from .lists import Candidate, CandidateList
+from .lists import Candidate
 
 KIND, FORMAT = "discorank-prior", 1
 STRENGTH = 6.0
-FIELD = "prior_weight"
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 _FIX = "Make one with: discorank train prior"
+T = TypeVar("T")
 _EDITED = f'If it was edited on purpose, remove "{KEY}" from it, else fetch or make it again'
 
 
@@ -84,10 +84,7 @@ class Prior:
     inputs: str
 
     def weights(
-        self,
-        systems: Sequence[str],
-        strength: float,
-        where: str = "candidates",
+        self, systems: Sequence[str], strength: float, where: str = "candidates"
     ) -> FloatArray:
         """The weights [N] of texts of some systems, 1 for the best of them.
 
@@ -108,58 +105,15 @@ class Prior:
             return np.exp(-strength * relative)
 
     def of_candidates(
-        self,
-        candidates: Sequence[Candidate],
-        strength: float,
-        where: str,
+        self, candidates: Sequence[Candidate], strength: float, where: str
     ) -> FloatArray:
         """The weights [N] of candidates by their field ``system``.
 
         Raises:
             InputError: a candidate names no system, or one that is not in the prior.
         """
-        names = []
-        for i, candidate in enumerate(candidates):
-            name = candidate.fields.get("system")
-            if not isinstance(name, str):
-                shown = excerpt(name) if "system" in candidate.fields else "nothing"
-                raise InputError(
-                    f"found {shown}, expected a name",
-                    where=f"{where}[{i}].system",
-                    fix="A prior goes by the system of every candidate",
-                )
-            names.append(name)
-        return self.weights(names, strength, where)
-
-    def written(self, record: CandidateList, strength: float) -> CandidateList:
-        """The list with the weights of its candidates (and of its pseudo-references) in their field ``prior_weight``.
-
-        Raises:
-            InputError: as `of_candidates`, or the field is there already.
-        """
-        candidates = self._written(record.candidates, strength, "candidates")
-        pseudo_references = self._written(record.pseudo_references, strength, "pseudo_references")
-        return replace(record, candidates=candidates, pseudo_references=pseudo_references)
-
-    def _written(
-        self,
-        pool: Sequence[Candidate],
-        strength: float,
-        where: str,
-    ) -> tuple[Candidate, ...]:
-        weights = self.of_candidates(pool, strength, where).tolist()
-        for i, candidate in enumerate(pool):
-            if FIELD in candidate.fields:
-                raise InputError(
-                    "is there already",
-                    where=f"{where}[{i}].{FIELD}",
-                    fix="Leave it or --prior out",
-                )
-        weighted = []
-        for candidate, weight in zip(pool, weights, strict=True):
-            new_fields = {**candidate.fields, FIELD: weight}
-            weighted.append(replace(candidate, fields=new_fields))
-        return tuple(weighted)
+        fix = "A prior goes by the system of every candidate"
+        return self.weights(systems_of(candidates, "system", where, fix), strength, where)
 
     @property
     def digest(self) -> str:
@@ -188,22 +142,14 @@ def load_prior(spec: Prior | str | Path | None) -> Prior | None:
         return spec
     if not isinstance(spec, str | Path):
         raise InputError(f"found {excerpt(spec)}, expected a file", where="prior", fix=_FIX)
-    content = read_small_file(spec, _FIX)
-    data = parse_small_json(content, str(spec), _FIX, unique_members)
-    if isinstance(data, Mapping):
-        check(data, str(spec), _EDITED)
-        data = {name: value for name, value in data.items() if name != KEY}
-    return read_prior(data, str(spec))
+    return read_prior(read_object(spec, _FIX), str(spec))
 
 
 def check_strength(prior: object, strength: float) -> None:
     """Raises InputError for a strength, other than the default, without a prior."""
     if prior is None and strength != STRENGTH:
-        raise InputError(
-            f"{strength:g} without a prior",
-            where="prior_strength",
-            fix="Give --prior, or leave it out",
-        )
+        fix = "Give --prior, or leave it out"
+        raise InputError(f"{strength:g} without a prior", where="prior_strength", fix=fix)
 
 
 def read_prior(data: Any, where: str = "prior") -> Prior:
@@ -212,25 +158,67 @@ def read_prior(data: Any, where: str = "prior") -> Prior:
     Raises:
         InputError: a key is missing or unknown, or a value of the wrong type or out of range; `where` names it.
     """
-    if not isinstance(data, Mapping) or data.get("kind") != KIND or data.get("format") != FORMAT:
-        raise InputError(
-            f"found {excerpt(data)}, expected a prior of format {FORMAT}",
-            where=where,
-            fix=_FIX,
-        )
-    systems = data.get("systems")
-    if not isinstance(systems, Mapping) or not systems:
-        raise InputError(
-            f"found {excerpt(systems)}, expected systems",
-            where=f"{where}: systems",
-            fix=_FIX,
-        )
-    limits().check("systems", len(systems), f"{where}: systems")
-    priors = []
-    for name, value in systems.items():
-        place = f"{where}: systems.{name}"
-        if not isinstance(value, Mapping):
-            raise InputError(f"found {excerpt(value)}", where=place, fix=_FIX)
-        priors.append((name, build(SystemPrior, value, place)))
-    values = {key: value for key, value in data.items() if key not in ("kind", "format")}
-    return build(Prior, {**values, "systems": priors}, where)
+    systems = values_by_system(SystemPrior, data, (KIND, FORMAT), where, _FIX)
+    values = {key: value for key, value in data.items() if key not in ("kind", "format", KEY)}
+    return build(Prior, {**values, "systems": tuple(systems.items())}, where)
+
+
+def read_object(path: str | Path, fix: str) -> Any:
+    """The value in a small JSON file whose keys stand once."""
+    return parse_small_json(read_small_file(path, fix), str(path), fix, unique_members)
+
+
+def values_by_system(
+    of: type[T], data: Any, kind: tuple[str, int], where: str, fix: str
+) -> dict[str, T]:
+    """What a file has of each system.
+
+    Args:
+        of: the class of the values.
+        data: the content of the file.
+        kind: its kind and format.
+        where: its name.
+        fix: what to do about another file.
+
+    Raises:
+        InputError: it is of another kind, damaged, or a value is not one.
+    """
+    is_object = isinstance(data, Mapping)
+    systems = data.get("systems") if is_object else None
+    if not is_object or (data.get("kind"), data.get("format")) != kind or not _is_filled(systems):
+        problem = f"found {excerpt(data)}, expected {kind[0]} of format {kind[1]} with systems"
+        raise InputError(problem, where=where, fix=fix)
+    check(data, where, _EDITED)
+    return built_by_system(of, systems, f"{where}: systems", fix)
+
+
+def _is_filled(value: Any) -> bool:
+    return isinstance(value, Mapping) and len(value) > 0
+
+
+def built_by_system(of: type[T], rows: Any, where: str, fix: str) -> dict[str, T]:
+    """The value of each system from its row; errors as `values_by_system`."""
+    limits().check("systems", len(rows), where)
+    for name, row in rows.items():
+        if not isinstance(name, str) or not isinstance(row, Mapping):
+            raise InputError(f"found {excerpt(row)}", where=f"{where}.{name}", fix=fix)
+    return {name: build(of, row, f"{where}.{name}") for name, row in rows.items()}
+
+
+def systems_of(candidates: Sequence[Candidate], field: str, where: str, fix: str) -> list[str]:
+    """The system of every candidate by a field, numbers as they are written, [N].
+
+    Raises:
+        InputError: one names none; `where` names the place of the candidates.
+    """
+    names = []
+    for i, candidate in enumerate(candidates):
+        name = candidate.fields.get(field)
+        if isinstance(name, int | float):
+            name = json.dumps(name)
+        if not isinstance(name, str):
+            shown = excerpt(name) if field in candidate.fields else "nothing"
+            problem = f"found {shown}, expected a name"
+            raise InputError(problem, where=f"{where}[{i}].{field}", fix=fix)
+        names.append(name)
+    return names

@@ -3,14 +3,13 @@
     h* = argmax_h sum_f w_f norm_f( f(h) )
 A feature is a number of the candidate (its log-probability, its length, any field), a reference-free metric, or what an
 MBR decoder expects of it. Each is normalised within its list if asked for, so that weights mean the same in every list.
-
-Features of candidates for reranking, read off the list or by reference-free metrics, and their normalisation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import mul
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import numpy as np
@@ -26,17 +25,54 @@ from ..metrics.text.texts import Context
 from .budget.budgeted import check_features, estimated_sums
 from .budget.settings import Budget, load_budget
 from .capabilities import EVERY_VALUE, MATRIX, Costs, Needs, check_together
-from .choice import Choice, Ranking, Spent, choose
+from .choice import Choice, Ranking, Spent, choose, with_flags
 from .decider import Decider
 from .engines.expectation import Normalize, normalized
 from .engines.interface import Engine, Result, Task
-from .lists import Candidate, CandidateList, Distinct, finite, list_rows, number_field
+from .lists import CandidateList, Distinct, finite, finite_of, list_rows, number_field
 from .mbr import MBRDecoder
 from .order import Order
-from .pool import remarked
+from .pool import remarks
 from .scheduler import Program
 from .shrinkage import Shrinkage, first_pass_row, in_memory, with_system
 from .votes.confidence import SIGNS, confidences
+
+LOGPROB_FEATURES = ("logprob", "logprob/length", "logprob/tokens")
+PLAIN = (*LOGPROB_FEATURES, "length", "copied", *SIGNS)
+COPIED_CHARACTERS = 4  # of an n-gram that source and candidate share
+EXPECTED = "expected"
+Feature = str | Utility
+WeightedFeatures = tuple[tuple[Feature, float], ...]
+
+
+def weighted_features(features: Any) -> WeightedFeatures:
+    """Checked (plain name or metric, weight) pairs from a sum, several sums, or a mapping.
+
+    Pairs that were checked before are returned.
+
+    Raises:
+        InputError: none of these, an unknown feature, a metric with references, a weight that is not a finite number,
+            or one below 0 where lower is better.
+    """
+    if isinstance(features, str):
+        features = features_of_sums([features])
+    elif isinstance(features, list | tuple) and all(isinstance(text, str) for text in features):
+        features = features_of_sums(features)
+    elif isinstance(features, tuple) and all(isinstance(pair, tuple) for pair in features):
+        features = dict(features)  # as `dataclasses.replace` hands them back
+    if not isinstance(features, Mapping) or not features:
+        fix = "Write 'logprob/length + 0.5*length', or {'logprob/length': 1.0, ...}"
+        raise InputError(f"found {excerpt(features)}", where="features", fix=fix)
+    limits().check("systems", len(features), "features", what="metrics")
+    pairs = []
+    for feature, weight in features.items():
+        number = finite(weight)
+        if number is None:
+            place = f"feature {feature!r}"
+            raise InputError(f"weight {excerpt(weight)}", where=place, fix="Give a finite number")
+        pairs.append((feature_of(feature), number))
+    _check_directions(pairs, [name_of(feature) for feature, _ in pairs])
+    return tuple(pairs)
 
 
 @settings
@@ -104,8 +140,7 @@ class Reranker(Decider):
             raise InputError(problem, where="choose", fix="Leave one of them out")
         if self._budget is not None:
             check_features(self._budget, self._metrics)
-        # refused now, not when the first list is decided
-        _ = self.resolved_strategy
+        _ = self.resolved_strategy  # refused now, not when the first list is decided
 
     @property
     def _features(self) -> WeightedFeatures:
@@ -147,7 +182,7 @@ class Reranker(Decider):
 
     @property
     def reads_logprobs(self) -> bool:
-        """Whether it looks at the log-probabilities of candidates."""
+        """Whether it reads the log-probabilities of candidates."""
         if self.decoder is not None and self.decoder.reads_logprobs:
             return True
         return any(feature in LOGPROB_FEATURES for feature, _ in self._features)
@@ -155,10 +190,11 @@ class Reranker(Decider):
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list, task by task."""
         distinct = Distinct(record.candidates)
-        columns: dict[Feature, FloatArray] = {}  # [N] values of every feature
-        for feature, _ in self._features:
-            if isinstance(feature, str) and feature != EXPECTED:
-                columns[feature] = plain_feature(feature, record)
+        columns: dict[Feature, FloatArray] = {  # [N] values of every feature
+            feature: plain_feature(feature, record)
+            for feature, _ in self._features
+            if isinstance(feature, str) and feature != EXPECTED
+        }
         if self.decoder is not None:
             everything = np.arange(len(distinct))
             expected = yield from self.decoder.expected(
@@ -166,25 +202,22 @@ class Reranker(Decider):
             )
             columns[EXPECTED], flags = expected.values[distinct.of], expected.flags
         if self._budget is not None and self._budget.pairs(len(distinct)) < len(distinct):
-            sums = self._sums(columns, len(record.candidates), len(distinct) > 1)
+            sums = self._sums(columns, record, distinct)
             return (yield from self._budgeted(self._budget, record, distinct, context, flags, sums))
         if self._metrics:
             task = self._task(record, distinct, context)
-            flags = self._remarked(flags, task)
             result = yield task
-            flags = (*flags, *(flag for flag in result.flags if flag not in flags))
+            flags = with_flags(flags, (*remarks(task), *result.flags))
             columns |= self._metric_columns(result, distinct)
-        scores = self._sums(columns, len(record.candidates), len(distinct) > 1)
+        scores = self._sums(columns, record, distinct)
         if self.shrinkage.shrink:
             ranking = self._shrunk(record, scores, flags, distinct)
         else:
-            ranking = choose(record, scores, self.choice.nbest, flags, distinct=distinct)
-        ranking = replace(ranking, context=context)
-        if self._budget is None:
-            return ranking
-        all_read = np.ones((len(distinct), 1), bool)
-        spent = Spent.everything(scores, len(distinct), all_read)
-        return replace(ranking, budget=spent)
+            ranking = choose(record, scores, self.choice.nbest, flags, distinct)
+        spent = None
+        if self._budget is not None:
+            spent = Spent.everything(scores, len(distinct), np.ones((len(distinct), 1), bool))
+        return replace(ranking, context=context, budget=spent)
 
     def _shrunk(
         self, record: CandidateList, scores: FloatArray, flags: tuple[str, ...], distinct: Distinct
@@ -194,9 +227,9 @@ class Reranker(Decider):
         means = self.shrinkage.means
         if means is not None:
             scores = means.shrunk(scores, systems, self.shrinkage.shrink)
-            ranking = choose(record, scores, self.choice.nbest, flags, distinct=distinct)
+        ranking = choose(record, scores, self.choice.nbest, flags, distinct)
+        if means is not None:
             return with_system(ranking, systems)
-        ranking = choose(record, scores, self.choice.nbest, flags, distinct=distinct)
         return replace(ranking, extra={**ranking.extra, **first_pass_row(systems, scores)})
 
     def rankings(self, lists: Iterable[Any], engine: Engine | None) -> Iterator[Ranking]:
@@ -207,13 +240,13 @@ class Reranker(Decider):
         return in_memory(super().rankings(records, engine), self, self.shrinkage)
 
     def _sums(
-        self, columns: Mapping[Feature, FloatArray], num_candidates: int, checked: bool
+        self, columns: Mapping[Feature, FloatArray], record: CandidateList, distinct: Distinct
     ) -> FloatArray:
-        """The weighted sum of these features, [N]; errors as `check_finite` if they are to be checked."""
-        scores = np.zeros(num_candidates)
+        """The weighted sum of these features, [N]; errors as `check_finite` where there is a choice."""
+        scores = np.zeros(len(record.candidates))
         for feature, weight in self._features:
             if weight and feature in columns:
-                if checked:
+                if len(distinct) > 1:
                     check_finite(feature, columns[feature])
                 column = normalized(columns[feature], self._normalize)
                 scores = added(scores, weight, column, f"feature {name_of(feature)}")
@@ -236,25 +269,21 @@ class Reranker(Decider):
         lengths = np.array([len(str(text)) for text in distinct.texts], float)
         known = np.stack([of_texts, cheap, lengths], axis=1)
         task = self._task(record, distinct, context)
-        flags = self._remarked(flags, task)
+        flags = with_flags(flags, remarks(task))
         # an empty text cannot win, and could be the only one that a budget does not give up
         texts = np.flatnonzero(distinct.can_win)
         parts = tuple(comparison.part(texts.tolist(), []) for comparison in task.comparisons)
-        task = task._replace(metric=self._weighted_metrics, comparisons=parts)
+        task = task._replace(metric=self._mix(mul), comparisons=parts)
         estimated = yield from estimated_sums(
             budget, task, of_texts[texts], known[texts], flags, self.choice.nbest
         )
         values = np.full(len(distinct), np.nan)
         values[texts] = estimated.values
         scores = values[distinct.of] + (sums - of_texts[distinct.of])
-        left_out = {
-            *texts[list(estimated.given_up)].tolist(),
-            *np.flatnonzero(~distinct.can_win).tolist(),
-        }
-        ranking = choose(
-            record, scores, self.choice.nbest, estimated.flags, distinct=distinct, left_out=left_out
-        )
-        return replace(ranking, budget=estimated.spent, context=context)
+        left_out = {*texts[list(estimated.given_up)], *np.flatnonzero(~distinct.can_win)}
+        nbest, flags = self.choice.nbest, estimated.flags
+        ranking = choose(record, scores, nbest, flags, distinct, left_out, context=context)
+        return replace(ranking, budget=estimated.spent)
 
     def _cheap(
         self, budget: Budget, record: CandidateList, distinct: Distinct, context: Context
@@ -263,44 +292,32 @@ class Reranker(Decider):
         if budget.cheap is None:
             return np.zeros(len(distinct))
         everything = np.arange(len(distinct))
-        expected = yield from MBRDecoder(budget.cheap).expected(
-            record, distinct, everything, context, ()
-        )
+        decoder = MBRDecoder(budget.cheap)
+        expected = yield from decoder.expected(record, distinct, everything, context, ())
         if not np.isfinite(expected.values).all():
             fix = "Name another as cheap utility, or none"
             where = budget.cheap.signature()
             raise MetricError("a cheap utility that is not finite", where=where, fix=fix)
         return expected.values
 
-    def _remarked(self, flags: tuple[str, ...], task: Task) -> tuple[str, ...]:
-        """The flags of a list, with what the parts of its metrics have to remark."""
-        parts = [part for metric in self._metrics for _, part in metric.parts]
-        return remarked(flags, parts, task.comparisons)
-
-    def _task(self, record: CandidateList, distinct: Distinct, context: Context) -> Task:
-        """The distinct texts under all metrics at once; a part counts as its feature does."""
-        weights = dict(self._features)
-        parts = tuple(
-            (weight if weights[metric] else 0.0, part)
-            for metric in self._metrics
-            for weight, part in metric.parts
-        )
-        comparisons = tuple(
-            part.comparison(distinct.texts, (), record.source, context.last(part.reads.context))
-            for _, part in parts
-        )
-        return Task(record.id, Mix(parts), comparisons, np.ones(1))
-
-    @property
-    def _weighted_metrics(self) -> Mix:
-        """The sum of the metrics among the features."""
+    def _mix(self, weight_of: Callable[[float, float], float]) -> Mix:
+        """The metrics among the features as one utility, each part by the weights of its feature and in its metric."""
         weights = dict(self._features)
         parts = [
-            (weights[metric] * weight, part)
+            (weight_of(weights[metric], weight), part)
             for metric in self._metrics
             for weight, part in metric.parts
         ]
         return Mix(tuple(parts))
+
+    def _task(self, record: CandidateList, distinct: Distinct, context: Context) -> Task:
+        """The distinct texts under all metrics at once; a part counts as its feature does."""
+        mix = self._mix(lambda own, weight: weight if own else 0.0)
+        comparisons = tuple(
+            part.comparison(distinct.texts, (), record.source, context.last(part.reads.context))
+            for _, part in mix.parts
+        )
+        return Task(record.id, mix, comparisons, np.ones(1))
 
     def _metric_columns(self, result: Result, distinct: Distinct) -> dict[Feature, FloatArray]:
         """The values of every metric as a utility, [N]."""
@@ -315,54 +332,13 @@ class Reranker(Decider):
         return columns
 
 
-LOGPROB_FEATURES = ("logprob", "logprob/length", "logprob/tokens")
-PLAIN = (*LOGPROB_FEATURES, "length", "copied", *SIGNS)
-COPIED_CHARACTERS = 4  # of an n-gram that source and candidate share
-EXPECTED = "expected"
-Feature = str | Utility
-WeightedFeatures = tuple[tuple[Feature, float], ...]
-
-
-def weighted_features(features: Any) -> WeightedFeatures:
-    """Checked (plain name or metric, weight) pairs from a sum, several sums, or a mapping.
-
-    Pairs that were checked before are returned.
-
-    Raises:
-        InputError: none of these, an unknown feature, a metric with references, a weight that is not a finite number,
-            or one below 0 where lower is better.
-    """
-    if _are_pairs(features):
-        features = dict(features)  # as `dataclasses.replace` hands them back
-    elif isinstance(features, str):
-        features = features_of_sums([features])
-    elif isinstance(features, list | tuple) and all(isinstance(text, str) for text in features):
-        features = features_of_sums(features)
-    if not isinstance(features, Mapping) or not features:
-        fix = "Write 'logprob/length + 0.5*length', or {'logprob/length': 1.0, ...}"
-        raise InputError(f"found {excerpt(features)}", where="features", fix=fix)
-    limits().check("systems", len(features), "features", what="metrics")
-    pairs = []
-    for feature, weight in features.items():
-        number = finite(weight)
-        if number is None:
-            place = f"feature {feature!r}"
-            raise InputError(f"weight {excerpt(weight)}", where=place, fix="Give a finite number")
-        pairs.append((feature_of(feature), number))
-    _check_directions(pairs)
-    return tuple(pairs)
-
-
-def _check_directions(
-    pairs: Sequence[tuple[Feature, float]], names: Sequence[str] | None = None
-) -> None:
+def _check_directions(pairs: Sequence[tuple[Feature, float]], names: Sequence[str]) -> None:
     """Raises InputError for a minus in front of a feature where lower is better, with the sum that is meant.
 
-    `names` are those of the features as they were typed; signatures by default.
+    `names` are those of the features in messages.
     """
     turned = [_rewards_errors(feature, weight) for feature, weight in pairs]
     if any(turned):
-        names = names or [name_of(feature) for feature, _ in pairs]
         weights = [
             abs(w) if is_wrong else w for (_, w), is_wrong in zip(pairs, turned, strict=True)
         ]
@@ -420,24 +396,12 @@ def _terms(text: str) -> list[tuple[float, str]]:
         return [(term.weight, term.text) for term in parse(text)]
     except InputError:
         name, _, weight = text.rpartition("*")
-        if is_plain(name) and (number := _number(weight)) is not None:
+        number = finite_of(weight)
+        if number is not None and is_plain(name):
             return [(number, name)]
         if is_plain(text):
             return [(1.0, text)]
         raise
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def _are_pairs(features: Any) -> bool:
-    if not isinstance(features, tuple) or not features:
-        return False
-    return all(isinstance(pair, tuple) for pair in features)
 
 
 def feature_of(spec: Any, allow_code: Sequence[str] = ()) -> Feature:
@@ -496,7 +460,7 @@ def plain_feature(name: str, record: CandidateList) -> FloatArray:
     """A feature of every candidate that needs no metric, [N].
 
     ``copied`` is the share of its 4-grams of characters that the source has, whatever their case; 0 without a source.
-    How sure the model was is told by `confidence`; more is surer, and ``tail-entropy`` is negative for it.
+    How sure the model was: `confidence`; more is surer, and ``tail-entropy`` is negative for it.
 
     Raises:
         InputError: a candidate does not have it.
@@ -505,55 +469,48 @@ def plain_feature(name: str, record: CandidateList) -> FloatArray:
         return _copied(record)
     if name in SIGNS:
         return confidences(name, record.candidates)
-    candidates = record.candidates
-    lengths = np.array([len(str(candidate.text)) for candidate in candidates], float)
-    if name == "length":
-        return lengths
     if name.startswith("field:"):
-        field = name.removeprefix("field:")
-        for i, candidate in enumerate(candidates):
-            if field not in candidate.fields and candidate.fields:
-                raise unknown("field", field, candidate.fields, where=f"candidates[{i}]")
-        values = [number_field(c, field, f"candidates[{i}]") for i, c in enumerate(candidates)]
-        return np.array(values)
-    return _of_logprobs(name, candidates, lengths)
+        return _numbers(name.removeprefix("field:"), record, known=True)
+    lengths = np.array([len(str(candidate.text)) for candidate in record.candidates], float)
+    return lengths if name == "length" else _of_logprobs(name, record, lengths)
 
 
-def _of_logprobs(name: str, candidates: Sequence[Candidate], lengths: FloatArray) -> FloatArray:
+def _of_logprobs(name: str, record: CandidateList, lengths: FloatArray) -> FloatArray:
     """A feature of `LOGPROB_FEATURES`, [N]; raises InputError for a candidate without a log-probability."""
-    for i, candidate in enumerate(candidates):
+    for i, candidate in enumerate(record.candidates):
         if candidate.logprob is None:
-            fix = f"Add them with discorank logprobs, or leave the feature {name!r} out{_others(candidate)}"
+            numbers = [key for key, value in candidate.fields.items() if finite(value) is not None]
+            others = ", ".join(f"-m field:{key}" for key in numbers if " " not in key)
+            instead = f", or rank by a number that is there: {others}" if others else ""
+            fix = f"Add them with discorank logprobs, or leave the feature {name!r} out{instead}"
             raise InputError("no logprob", where=f"candidates[{i}]", fix=fix)
-    logprobs = np.array([candidate.logprob for candidate in candidates], float)
+    logprobs = np.array([candidate.logprob for candidate in record.candidates], float)
     if name == "logprob":
         return logprobs
     if name == "logprob/tokens":
-        values = [number_field(c, "tokens", f"candidates[{i}]") for i, c in enumerate(candidates)]
-        lengths = np.array(values)
+        lengths = _numbers("tokens", record)
     return np.asarray(logprobs / np.maximum(lengths, 1))
 
 
+def _numbers(field: str, record: CandidateList, known: bool = False) -> FloatArray:
+    """A field of every candidate, [N]; InputError where it is missing; `known` suggests the fields that are there."""
+    for i, candidate in enumerate(record.candidates):
+        if known and candidate.fields and field not in candidate.fields:
+            raise unknown("field", field, candidate.fields, where=f"candidates[{i}]")
+    return np.array(
+        [number_field(one, field, f"candidates[{i}]") for i, one in enumerate(record.candidates)]
+    )
+
+
 def _copied(record: CandidateList) -> FloatArray:
-    source = set() if record.source is None else _character_ngrams(str(record.source))
-    shares = []
-    for candidate in record.candidates:
-        own = _character_ngrams(str(candidate.text))
-        shares.append(len(own & source) / max(1, len(own)))
-    return np.array(shares)
+    def ngrams(text: object) -> set[str]:
+        lowered = str(text).lower()
+        starts = range(len(lowered) - COPIED_CHARACTERS + 1)
+        return {lowered[i : i + COPIED_CHARACTERS] for i in starts}
 
-
-def _character_ngrams(text: str) -> set[str]:
-    lowered = text.lower()
-    starts = range(len(lowered) - COPIED_CHARACTERS + 1)
-    return {lowered[i : i + COPIED_CHARACTERS] for i in starts}
-
-
-def _others(candidate: Candidate) -> str:
-    """The numbers that stand beside a candidate, as features to take instead."""
-    names = [name for name, value in candidate.fields.items() if isinstance(value, int | float)]
-    features = [f"-m field:{name}" for name in names if " " not in name]
-    return f", or rank by a number that is there: {', '.join(features)}" if features else ""
+    source = ngrams(record.source or "")
+    own = [ngrams(candidate.text) for candidate in record.candidates]
+    return np.array([len(one & source) / max(1, len(one)) for one in own])
 
 
 def check_finite(feature: Feature, values: FloatArray) -> None:

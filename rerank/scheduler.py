@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ..metrics.errors import DiscorankError, InputError
 from ..metrics.mixture import Utility
 from ..metrics.text.texts import Context, Document, Text
-from .choice import Ranking
+from .choice import Accept, Ranking
 from .engines.interface import Engine, Result, Task
 from .lists import CandidateList
 from .order import DocumentContext, DocumentStream, Strategy
@@ -25,12 +25,16 @@ WINDOW_CHARACTERS = 1 << 24
 
 Program = Generator[Task, Result, Ranking]
 Outcome = Ranking | DiscorankError | None  # None: the record only lends context
-Accept = Callable[[Ranking], object]
 Decide = Callable[[CandidateList, Context, tuple[str, ...]], Program]
 
 
-def accept_all(ranking: Ranking) -> object:
-    """Accepts every decision."""
+def accepted(ranking: Ranking, accept: Accept | None) -> Ranking | DiscorankError:
+    """The ranking, or why it cannot be written."""
+    try:
+        if accept is not None:
+            accept(ranking)
+    except DiscorankError as error:
+        return error
     return ranking
 
 
@@ -84,7 +88,7 @@ class Scheduler:
         engine: Engine,
         strategy: Strategy = "independent",
         width: int = 0,
-        accept: Accept = accept_all,
+        accept: Accept | None = None,
         metrics: Sequence[Utility] = (),
     ) -> None:
         self.decide, self.engine, self.accept = decide, engine, accept
@@ -259,7 +263,7 @@ class Scheduler:
         try:
             task = next(job.program) if result is None else job.program.send(result)
         except StopIteration as end:
-            self._finish(job, queue, self._accepted(end.value))
+            self._finish(job, queue, accepted(end.value, self.accept))
         except DiscorankError as error:
             self._finish(job, queue, error)
         else:
@@ -268,14 +272,6 @@ class Scheduler:
                 self.metrics = ()
             self.running[id(job)] = job
             self.engine.submit(id(job), task)
-
-    def _accepted(self, ranking: Ranking) -> Ranking | DiscorankError:
-        """The ranking, or why it cannot be written."""
-        try:
-            self.accept(ranking)
-        except DiscorankError as error:
-            return error
-        return ranking
 
     def _finish(self, job: _Job, queue: _DocumentQueue, outcome: Outcome) -> None:
         """Records an outcome and adds what was chosen to the context; a failed record lends its first candidate."""

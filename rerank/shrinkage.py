@@ -13,6 +13,7 @@ the first.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import sqrt
@@ -24,10 +25,8 @@ import numpy as np
 from ..metrics.errors import InputError, excerpt, unknown
 from ..metrics.mixture import Utility
 from ..metrics.representations import FloatArray
-from ..metrics.spec.checked_settings import Converted, Field, build, settings
-from ..metrics.storage.bounded_files import read_small_file
-from ..metrics.storage.checksums import check, with_checksum
-from ..metrics.storage.json_and_yaml import parse_small_json, unique_members
+from ..metrics.spec.checked_settings import Converted, Field, settings
+from ..metrics.storage.checksums import with_checksum
 from ..metrics.storage.limits import limits
 from ..metrics.text.texts import Context
 from .capabilities import EVERY_VALUE, SYSTEMS, Beside, Needs
@@ -35,6 +34,7 @@ from .choice import Choice, Ranking, choose
 from .decider import Decider
 from .lists import Candidate, CandidateList
 from .order import Order
+from .prior import Finite, built_by_system, read_object, systems_of, values_by_system
 from .scheduler import Program
 
 KIND, FORMAT = "system means", 2
@@ -44,10 +44,6 @@ CHOSEN = "chosen_system"  # the key of a row: the system of the candidate that w
 MAX_NAMED = 12  # systems in a closing line
 _FIX = "Give the file OUT.systems.json of an earlier run with --shrink"
 _MEND = "Mend the lists, or leave --shrink out"
-_EDITED = "Restore it, or run the first pass again"
-
-
-Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 @settings
@@ -73,26 +69,20 @@ class SystemMeans:
         Raises:
             InputError: no score is finite, all are of one system, or there are too many systems.
         """
-        sums: dict[str, RunningMean] = {}
+        sums: defaultdict[str, RunningMean] = defaultdict(RunningMean)
         for pairs in lists:
             for name, mean in means_of_list(pairs).items():
-                sums.setdefault(name, RunningMean()).add(mean)
+                sums[name].add(mean)
             limits().check("systems", len(sums), "systems of candidates")
         if not sums:
             raise InputError("no candidate has a score that is a number", where="shrink", fix=_MEND)
         if len(sums) < 2:
             of_one = f"all candidates are of one system ({excerpt(next(iter(sums)))})"
+            problem = f"{of_one}, whose mean tells none from another"
             fix = "Leave --shrink out, or name a field with several values (--system-field prompt)"
-            raise InputError(
-                f"{of_one}, whose mean tells none from another", where="shrink", fix=fix
-            )
-        return cls.in_order({name: one.mean for name, one in sums.items()})
-
-    @classmethod
-    def in_order(cls, means: Mapping[str, SystemMean]) -> SystemMeans:
-        """These means, the best first."""
-        names = sorted(means, key=lambda name: (-means[name].mean, name))
-        return cls({name: means[name] for name in names})
+            raise InputError(problem, where="shrink", fix=fix)
+        means = {name: one.mean for name, one in sums.items()}
+        return cls(dict(sorted(means.items(), key=lambda pair: (-pair[1].mean, pair[0]))))
 
     def shrunk(self, values: FloatArray, systems: Sequence[str], share: float) -> FloatArray:
         """The values v(c) of candidates by their standardised scores [N]; what is not finite stays so.
@@ -120,10 +110,10 @@ class SystemMeans:
 
 def means_of_list(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
     """The mean score of every system in a list, by (system, score) of its candidates; without scores that are none."""
-    of_list: dict[str, list[float]] = {}
+    of_list: defaultdict[str, list[float]] = defaultdict(list)
     for name, value in pairs:
         if np.isfinite(value):
-            of_list.setdefault(name, []).append(value)
+            of_list[name].append(value)
     return {name: sum(values) / len(values) for name, values in of_list.items()}
 
 
@@ -159,27 +149,9 @@ def load_means(spec: SystemMeans | Mapping[str, Any] | str | Path | None) -> Sys
         return spec
     if isinstance(spec, Mapping):
         rows = {name: dict.fromkeys(("mean", "low", "high"), spec[name]) for name in spec}
-        where = "system_means"
-    else:
-        where = str(spec)
-        data = parse_small_json(read_small_file(where, _FIX), where, _FIX, unique_members)
-        is_known = isinstance(data, Mapping) and data.get("kind") == KIND
-        if not is_known or data.get("format") != FORMAT or not _is_object(data.get("systems")):
-            raise InputError("is no file of system means", where=where, fix=_FIX)
-        check(data, where, _EDITED)
-        rows = data["systems"]
-    limits().check("systems", len(rows), where)
-    means = {}
-    for name, row in rows.items():
-        if not isinstance(name, str) or not _is_object(row):
-            problem = f"found {excerpt(name)}: {excerpt(row)}, expected a system and numbers"
-            raise InputError(problem, where=where, fix=_FIX)
-        means[name] = build(SystemMean, row, f"{where}: {name}")
-    return SystemMeans(means)
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
+        return SystemMeans(built_by_system(SystemMean, rows, "system_means", _FIX))
+    data = read_object(spec, _FIX)
+    return SystemMeans(values_by_system(SystemMean, data, (KIND, FORMAT), str(spec), _FIX))
 
 
 def written_means(means: SystemMeans) -> bytes:
@@ -236,21 +208,9 @@ class Shrinkage:
         return {"shrink": self.shrink, "system_field": self.system_field, "system_means": by_name}
 
     def systems_of(self, candidates: Sequence[Candidate]) -> list[str]:
-        """The systems of candidates, numbers as they are written; raises InputError for one that names none."""
-        names = []
-        for i, candidate in enumerate(candidates):
-            name = candidate.fields.get(self.system_field)
-            if isinstance(name, int | float):
-                name = json.dumps(name)
-            if not isinstance(name, str):
-                shown = excerpt(name) if self.system_field in candidate.fields else "nothing"
-                raise InputError(
-                    f"found {shown}, expected a name",
-                    where=f"candidates[{i}].{self.system_field}",
-                    fix="Shrinking goes by the system of every candidate; --system-field names the field that has it",
-                )
-            names.append(name)
-        return names
+        """The systems of candidates; raises InputError for one that names none."""
+        fix = "Shrinking goes by the system of every candidate; --system-field names the field that has it"
+        return systems_of(candidates, self.system_field, "candidates", fix)
 
 
 @dataclass(frozen=True)

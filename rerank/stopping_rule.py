@@ -66,7 +66,6 @@ from .lists import Distinct
 
 ANSWER_BOUND, TEXT_BOUND = 0.03, 0.3
 WORLDS = 256
-MAX_DRAWS = 1 << 26  # of all worlds together, where there are more than `WORLDS`
 BANDWIDTH = 0.9  # of the smoothing, times n^(-1/5)
 
 
@@ -157,7 +156,6 @@ def outlook(
     weights: FloatArray | None = None,
     *,
     margin: float = 0.01,
-    worlds: int = WORLDS,
     seed: int = 0,
 ) -> Outlook:
     """The effect on the choice of drawing on to the cap.
@@ -168,15 +166,13 @@ def outlook(
         cap: N, how many candidates there are at most; at most the limit `candidates`, as memory grows with it.
         weights: of each one's draws together as pseudo-references, [D]; the counts if not given.
         margin: the share of the risk by which a better choice counts as better.
-        worlds: how many ways to go on are drawn, with at most `MAX_DRAWS` candidates together.
-        seed: of these draws.
+        seed: of the draws of `WORLDS` ways to go on.
 
     Raises:
-        InputError: shapes that do not fit, a cap over the limit, no world or too many.
+        InputError: shapes that do not fit, or a cap over the limit.
     """
     check_cap(cap)
     num_distinct = len(counts)
-    _check_worlds(worlds, max(cap, num_distinct))
     if utilities.shape != (num_distinct, num_distinct) or not num_distinct or min(counts) < 1:
         problem = f"utilities {list(utilities.shape)} of {num_distinct} candidates"
         raise InputError(problem, where="utilities", fix="Give [D, D] and D counts from 1")
@@ -193,9 +189,9 @@ def outlook(
     if of_answers:
         return Outlook(seen.overtaking(seen.chosen, cap), risk, is_of_answers=True)
     random = np.random.default_rng(seed)
-    coming = seen.coming(cap, worlds, random)
-    values = seen.values_with(coming)  # [worlds, D]
-    best = np.maximum(values.max(axis=1), seen.best_new(values, coming, random))
+    again, new = seen.coming(cap, WORLDS, random)
+    values = seen.values_with(again, new)  # [worlds, D]
+    best = np.maximum(values.max(axis=1), seen.best_new(values, new.sum(axis=1), random))
     present = values[:, seen.chosen]
     is_better = best - present > margin * risk + TIE * np.abs(present)
     return Outlook(float(is_better.mean()), risk)
@@ -207,14 +203,6 @@ def check_cap(cap: int, where: str = "cap") -> None:
     if cap > most:
         fix = "Lower it, or raise the limit: --max candidates=NUMBER, use_limits(candidates=NUMBER)"
         raise InputError(f"{cap} candidates, at most {most} are drawn", where=where, fix=fix)
-
-
-def _check_worlds(worlds: int, num_candidates: int) -> None:
-    """Raises InputError where so many worlds of so many candidates each are not drawn."""
-    most = max(WORLDS, MAX_DRAWS // max(1, num_candidates))
-    if not 1 <= worlds <= most:
-        problem = f"{worlds} of {num_candidates} candidates, from 1 to {most} are drawn"
-        raise InputError(problem, where="worlds", fix=f"Leave it at {WORLDS}, or lower the cap")
 
 
 class _Seen(NamedTuple):
@@ -273,8 +261,10 @@ class _Seen(NamedTuple):
         leader = int(self.counts[chosen]), weight
         return overtaking(leader, tuple(sorted(rivals)), cap)
 
-    def coming(self, cap: int, worlds: int, random: np.random.Generator) -> _Coming:
-        """What is drawn until the cap is met."""
+    def coming(
+        self, cap: int, worlds: int, random: np.random.Generator
+    ) -> tuple[IntArray, IntArray]:
+        """The draws until the cap is met: of each kind again, and of new texts like each kind, [worlds, D]."""
         left = int(cap - self.counts.sum())
         num_kinds = len(self.counts)
         likely = models(tuple(self.counts.astype(int).tolist()), cap)
@@ -289,9 +279,9 @@ class _Seen(NamedTuple):
         drawn = np.concatenate(draws)
         is_parent = self.counts == 1 if (self.counts == 1).any() else self.counts > 0
         new = drawn[:, num_kinds]
-        return _Coming(drawn[:, :num_kinds], random.multinomial(new, is_parent / is_parent.sum()))
+        return drawn[:, :num_kinds], random.multinomial(new, is_parent / is_parent.sum())
 
-    def values_with(self, coming: _Coming) -> FloatArray:
+    def values_with(self, again_drawn: IntArray, new_drawn: IntArray) -> FloatArray:
         """Expected utilities mu' of every kind when the cap is met, [worlds, D]."""
         # v: a text like j agrees with j as the others do
         weights = self.counts * self.weights
@@ -300,18 +290,17 @@ class _Seen(NamedTuple):
         sums = self.utilities @ weights - own * weights
         v = self.utilities.copy()
         np.fill_diagonal(v, np.where(others > 0, sums / np.where(others > 0, others, 1.0), own))
-        again, new = coming.again * self.weights, coming.new * self.weights
+        again, new = again_drawn * self.weights, new_drawn * self.weights
         total = weights.sum() + again.sum(axis=1, keepdims=True) + new.sum(axis=1, keepdims=True)
         values = (self.utilities @ weights + again @ self.utilities.T + new @ v.T) / total
         return np.where(self.usable, values, -np.inf)
 
     def best_new(
-        self, values: FloatArray, coming: _Coming, random: np.random.Generator
+        self, values: FloatArray, num_new: IntArray, random: np.random.Generator
     ) -> FloatArray:
-        """The best expected utility of a text of no kind seen so far, [worlds]; -inf where none comes."""
+        """The best expected utility of so many texts of no kind seen so far, [worlds]; -inf where none comes."""
         is_once = (self.counts == 1) & self.usable
         parents = np.flatnonzero(is_once if is_once.any() else self.usable)
-        num_new = coming.new.sum(axis=1)
         if not num_new.any():
             return np.full(len(values), -np.inf)
         alike = values[:, parents]
@@ -327,13 +316,6 @@ class _Seen(NamedTuple):
         return np.asarray(np.where(is_drawn, new, -np.inf).max(axis=1))
 
 
-class _Coming(NamedTuple):
-    """The draws until the cap is met: of each kind again, and of new texts like each kind, [worlds, D]."""
-
-    again: IntArray
-    new: IntArray
-
-
 def _kinds(rows: FloatArray) -> tuple[IntArray, IntArray]:
     """The first of each kind of equal rows, in order, and the kind of every row."""
     number: dict[bytes, int] = {}
@@ -343,15 +325,10 @@ def _kinds(rows: FloatArray) -> tuple[IntArray, IntArray]:
     return first, kind
 
 
-CONCENTRATIONS = (
-    0.1,
-    0.3,
-    1.0,
-)  # a: from one answer that has nearly all to shares that are anything
-FEW, MANY = (
-    (2, 3, 4, 6, 8),
-    1 << 16,
-)  # K; between them twice as many each time; of many none comes again
+# a: from one answer that has nearly all to shares that are anything
+CONCENTRATIONS = (0.1, 0.3, 1.0)
+FEW = (2, 3, 4, 6, 8)  # K; between these and many, twice as many each time
+MANY = 1 << 16  # of so many kinds none comes again
 LIKELY = 1e-4  # models below this chance are left out
 MAX_LEFT = 512  # draws that are left; of more, so many are looked at
 REMEMBERED = 1 << 12

@@ -12,53 +12,34 @@ averaged, what is the same for all sentences stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..metrics.errors import DiscorankError, InputError, excerpt
 from ..metrics.storage.limits import limits
 from ..metrics.text.texts import Document, Text
-from .choice import RankedText, Ranking, with_empty
+from .choice import EMPTY, Accept, RankedText, Ranking, with_flags
 from .lists import Candidate, CandidateList, Distinct, finite
 from .order import follows
-from .scheduler import Accept, Decided, Outcome
+from .scheduler import Decided, Outcome, accepted
 
+SYSTEM, TOKENS = "system", "tokens"
+CHOSEN = "document_choice"  # the key of a row that says what was chosen for the document
+# a list, what an earlier run did with it, or why it could not be read
 Entry = CandidateList | Decided | DiscorankError
-
-
+Line = tuple[Any, Entry]  # of the input, with the tag that comes back with its outcome
+# lines that are decided together, and the document that they are; None where they are one line, or an error
+Group = tuple[Sequence[Line], "DocumentList | None"]
 Decide = Callable[[Iterable[Any]], Iterator[tuple[Any, Outcome]]]
-
-
-class InputLine(NamedTuple):
-    """A line of the input, or what an earlier run did with it, and the tag that comes back with its outcome."""
-
-    tag: Any
-    entry: Entry
-
-    @property
-    def record(self) -> CandidateList | None:
-        """The list of the line, None where it could not be read."""
-        if isinstance(self.entry, Decided):
-            return self.entry.record
-        return self.entry if isinstance(self.entry, CandidateList) else None
-
-    @property
-    def is_written(self) -> bool:
-        """Whether an earlier run wrote what came of it."""
-        return isinstance(self.entry, Decided)
-
-
-class LineGroup(NamedTuple):
-    """Lines that are decided together, and how their decision becomes one for each; None where they are one line."""
-
-    parts: tuple[InputLine, ...]
-    document: DocumentList | None = None
+Key = tuple[str, int] | int  # a system and which of its candidates, or the number of a candidate
+_ALIKE = "Give all lists of a document the same systems or samples, or decide sentence by sentence: leave out --choice"
 
 
 def document_outcomes(
-    decide: Decide, records: Iterable[Any], accept: Accept
+    decide: Decide, records: Iterable[Any], accept: Accept | None
 ) -> Iterator[tuple[Any, Outcome]]:
     """(tag, outcome) of (tag, record), the outcome of a document at each of its lists.
 
@@ -71,31 +52,28 @@ def document_outcomes(
         accept: refuses rankings of lists that cannot be written.
     """
     for group, outcome in decide(_groups(records)):
-        if group is None:  # of an earlier run
-            continue
-        yield from _of_parts(group, outcome, accept)
+        if group is not None:  # of an earlier run
+            lines, document = group
+            yield from _of_lines(lines, document, outcome, accept)
 
 
-def _of_parts(group: LineGroup, outcome: Outcome, accept: Accept) -> Iterator[tuple[Any, Outcome]]:
+def _of_lines(
+    lines: Sequence[Line], document: DocumentList | None, outcome: Outcome, accept: Accept | None
+) -> Iterator[tuple[Any, Outcome]]:
     """The outcome of every line of a group that is not written yet."""
-    outcomes: list[Outcome] = [outcome] * len(group.parts)
+    outcomes: list[Outcome] = [outcome] * len(lines)
     if isinstance(outcome, Ranking):
-        rankings = [outcome]
-        if group.document is not None:
-            rankings = group.document.of_sentences(outcome)
-        outcomes = [_accepted(ranking, accept) for ranking in rankings]
-        changed = _changed(group.parts, rankings)
-        if changed is not None:
-            outcomes = [changed] * len(group.parts)
-    for part, own in zip(group.parts, outcomes, strict=True):
-        if not part.is_written:
-            yield part.tag, part.entry if isinstance(part.entry, DiscorankError) else own
+        rankings = [outcome] if document is None else document.of_sentences(outcome)
+        changed = _changed(lines, rankings)
+        outcomes = [changed or accepted(ranking, accept) for ranking in rankings]
+    for (tag, entry), own in zip(lines, outcomes, strict=True):
+        if not isinstance(entry, Decided):
+            yield tag, entry if isinstance(entry, DiscorankError) else own
 
 
-def _changed(parts: tuple[InputLine, ...], rankings: list[Ranking]) -> DiscorankError | None:
+def _changed(lines: Sequence[Line], rankings: Sequence[Ranking]) -> DiscorankError | None:
     """Why what is chosen does not go with what an earlier run wrote of the first lists; None where it does."""
-    for part, ranking in zip(parts, rankings, strict=True):
-        entry = part.entry
+    for (_, entry), ranking in zip(lines, rankings, strict=True):
         if isinstance(entry, Decided) and not entry.failed and entry.text != ranking.text:
             problem = "the document has more lists than when its first were decided, and its best system is another now"
             fix = "Decide the file anew: choose another output"
@@ -103,89 +81,74 @@ def _changed(parts: tuple[InputLine, ...], rankings: list[Ranking]) -> Discorank
     return None
 
 
-def _accepted(ranking: Ranking, accept: Accept) -> Outcome:
-    """The ranking, or why it cannot be written."""
-    try:
-        accept(ranking)
-    except DiscorankError as error:
-        return error
-    return ranking
-
-
-def _groups(records: Iterable[tuple[Any, Entry]]) -> Iterator[tuple[LineGroup | None, Entry]]:
+def _groups(records: Iterable[Line]) -> Iterator[tuple[Group | None, Entry]]:
     """Groups of lines, each with the list, or the error, that is decided in their place.
 
     A document is held until its last list is read, at most as many lists as a text may have sentences.
     """
-    held: list[InputLine] = []
+    held: list[Line] = []
     document: str | None = None  # of those held
     refusal: DiscorankError | None = None  # why the rest of a document is not held
-    for tag, entry in records:
-        part = InputLine(tag, entry)
-        record = part.record
+    for line in records:
+        record = _record(line)
         # an unreadable line may stand inside the document
-        is_inside = record is None and bool(held or refusal)
-        if not is_inside:
+        if record is not None or not (held or refusal):
             of_document = None if record is None else record.document
             if of_document is None or of_document != document:
                 yield from _flushed(held, refusal)
                 held, document, refusal = [], of_document, None
-            if of_document is None or (_is_context(part) and not (held or refusal)):
-                yield from _alone(part)
+            is_context = record is not None and record.context_only
+            if of_document is None or (is_context and not (held or refusal)):
+                yield _alone(line)
                 continue
-        held.append(part)
-        refusal = refusal or _refusal(len(held))
+        held.append(line)
+        try:
+            limits().check("entries", len(held), what="sentences")
+        except InputError as error:
+            refusal = error
         if refusal is not None:
             yield from _flushed(held, refusal)
             held = []
     yield from _flushed(held, refusal)
 
 
-def _is_context(part: InputLine) -> bool:
-    """Whether a list is only context."""
-    return part.record is not None and part.record.context_only
+def _record(line: Line) -> CandidateList | None:
+    """The list of a line, None where it could not be read."""
+    _, entry = line
+    record = entry.record if isinstance(entry, Decided) else entry
+    return record if isinstance(record, CandidateList) else None
 
 
-def _refusal(count: int) -> DiscorankError | None:
-    """Why no document of so many lists is held, None where it is."""
-    try:
-        limits().check("entries", count, what="sentences")
-    except InputError as error:
-        return error
-    return None
-
-
-def _alone(part: InputLine) -> Iterator[tuple[LineGroup | None, Entry]]:
+def _alone(line: Line) -> tuple[Group | None, Entry]:
     """A line that is decided by itself."""
-    yield (None if part.is_written else LineGroup((part,))), part.entry
+    _, entry = line
+    return (None if isinstance(entry, Decided) else ([line], None)), entry
 
 
 def _flushed(
-    held: list[InputLine], refusal: DiscorankError | None
-) -> Iterator[tuple[LineGroup | None, Entry]]:
+    held: list[Line], refusal: DiscorankError | None
+) -> Iterator[tuple[Group | None, Entry]]:
     """The lines held as one document; unreadable ones behind its last list stand alone."""
     end = len(held)
-    while end and held[end - 1].record is None:
+    while end and _record(held[end - 1]) is None:
         end -= 1
-    body = tuple(held[:end])
-    if not all(part.is_written for part in body):
+    body = held[:end]
+    if not all(isinstance(entry, Decided) for _, entry in body):
         try:
             if refusal is not None:
                 raise refusal
             whole = DocumentList.of(_lists(body))
-            yield LineGroup(body, whole), whole.whole
+            yield (body, whole), whole.whole
         except DiscorankError as error:
-            name = next(part.record.document for part in body if part.record is not None)
-            yield LineGroup(body), error.inside(f"document {name!r:.80}")
-    for part in held[end:]:
-        yield from _alone(part)
+            name = next(record.document for record in map(_record, body) if record is not None)
+            yield (body, None), error.inside(f"document {name!r:.80}")
+    yield from map(_alone, held[end:])
 
 
-def _lists(parts: tuple[InputLine, ...]) -> list[CandidateList]:
+def _lists(lines: Sequence[Line]) -> list[CandidateList]:
     """The lists of a document; raises InputError where one could not be read, or is only context."""
     lists: list[CandidateList] = []
-    for part in parts:
-        record = part.record
+    for record in map(_record, lines):
         if record is None:
             before = f", behind list {lists[-1].id!r:.80}" if lists else ""
             problem = f"a line of it could not be read{before}"
@@ -198,11 +161,6 @@ def _lists(parts: tuple[InputLine, ...]) -> list[CandidateList]:
     return lists
 
 
-SYSTEM, TOKENS = "system", "tokens"
-CHOSEN = "document_choice"  # the key of a row that says what was chosen for the document
-Key = tuple[str, int] | int  # a system and which of its candidates, or the number of a candidate
-
-
 @dataclass(frozen=True)
 class DocumentList:
     """A document to decide.
@@ -213,38 +171,37 @@ class DocumentList:
         numbers: the number that every candidate of `whole` has in each list, [sentences][candidates].
     """
 
-    lists: tuple[CandidateList, ...]
+    lists: Sequence[CandidateList]
     whole: CandidateList
-    numbers: tuple[tuple[int, ...], ...]
+    numbers: Sequence[Sequence[int]]
 
     @classmethod
     def of(cls, lists: Sequence[CandidateList]) -> DocumentList:
         """The document of these lists.
 
         Raises:
-            InputError: the lists do not follow one another, lack a system or a source, or have other numbers of
-                candidates; `where` names the list.
+            InputError: the lists do not follow one another, lack a system, a source or pseudo-references that others
+                have, or have other numbers of candidates; `where` names the list.
         """
         first = lists[0]
-        _check_positions(lists)
-        keys = [_keys(record) for record in lists]
-        for record, own in zip(lists[1:], keys[1:], strict=True):
-            _check_same(own, keys[0], f"list {record.id!r:.80}: candidates", first.id)
-        numbers = tuple(tuple(own[key] for key in keys[0]) for own in keys)
-        columns = [
-            [record.candidates[own[i]] for record, own in zip(lists, numbers, strict=True)]
-            for i in range(len(first.candidates))
-        ]
+        _check_sentences(lists)
+        has_source = _check_all_or_none(lists, "source")
+        _check_all_or_none(lists, "pseudo_references")
+        numbers, candidates = _matched(lists, [record.candidates for record in lists], "candidates")
+        pools = [record.pseudo_references for record in lists]
+        references = [record.references for record in lists]
+        if len(set(map(len, references))) > 1:
+            references = []  # they do not make documents
         whole = CandidateList(
             str(first.document),
-            tuple(map(_joined, columns)),
-            _source(lists),
+            candidates,
+            Document(tuple(str(record.source) for record in lists)) if has_source else None,
             first.document,
             first.position,
-            _pseudo_references(lists),
-            _references(lists),
+            _matched(lists, pools, "pseudo_references")[1],
+            tuple(Document(tuple(map(str, column))) for column in zip(*references, strict=True)),
         )
-        return cls(tuple(lists), whole, numbers)
+        return cls(lists, whole, numbers)
 
     def of_sentences(self, ranking: Ranking) -> list[Ranking]:
         """The ranking of every sentence's list, from that of the documents.
@@ -256,37 +213,31 @@ class DocumentList:
         if SYSTEM in chosen.fields:
             about[SYSTEM] = chosen.fields[SYSTEM]
         about |= {"candidate": ranking.index, "sentences": len(self.lists)}
-        pairs = zip(self.lists, self.numbers, strict=True)
-        return [_of_sentence(ranking, record, own, about) for record, own in pairs]
+        rankings = []
+        for record, own in zip(self.lists, self.numbers, strict=True):
+            distinct = Distinct(record.candidates)
+            counts = Counter(candidate.text for candidate in record.candidates)
+            ranked: dict[Text, RankedText] = {}
+            for one in ranking.ranking:
+                number = own[one.index]
+                text = record.candidates[number].text
+                ranked.setdefault(text, RankedText(number, counts[text], one.utility, text))
+            sentence = replace(
+                ranking,
+                id=record.id,
+                flags=with_flags(ranking.flags, [] if distinct.can_win.all() else [EMPTY]),
+                ranking=tuple(ranked.values()),
+                candidates=record.candidates,
+                extra={CHOSEN: dict(about), **ranking.extra, **record.extra},
+                matrix=None,
+                source=record.source,
+                references=record.references,
+            )
+            rankings.append(sentence)
+        return rankings
 
 
-def _of_sentence(
-    ranking: Ranking, record: CandidateList, own: Sequence[int], about: Mapping[str, Any]
-) -> Ranking:
-    """The ranking of a sentence's list, whose candidates have the numbers `own` by document."""
-    counts: dict[Text, int] = {}
-    for candidate in record.candidates:
-        counts[candidate.text] = counts.get(candidate.text, 0) + 1
-    ranked: dict[Text, RankedText] = {}
-    for one in ranking.ranking:
-        number = own[one.index]
-        text = record.candidates[number].text
-        if text not in ranked:
-            ranked[text] = RankedText(number, counts[text], one.utility, text)
-    return replace(
-        ranking,
-        id=record.id,
-        flags=with_empty(ranking.flags, Distinct(record.candidates)),
-        ranking=tuple(ranked.values()),
-        candidates=record.candidates,
-        extra={CHOSEN: dict(about), **ranking.extra, **record.extra},
-        matrix=None,
-        source=record.source,
-        references=record.references,
-    )
-
-
-def _check_positions(lists: Sequence[CandidateList]) -> None:
+def _check_sentences(lists: Sequence[CandidateList]) -> None:
     """Raises InputError for sentences that do not follow one another, or that are documents themselves."""
     for before, record in pairwise(lists):
         if not follows(before.position, record.position):
@@ -294,59 +245,65 @@ def _check_positions(lists: Sequence[CandidateList]) -> None:
             fix = "Give all lists of the document, in order"
             raise InputError(problem, where=f"list {record.id!r:.80}: position", fix=fix)
     for record in lists:
-        texts = [candidate.text for candidate in record.candidates]
-        if not all(isinstance(text, str) for text in texts):
-            raise InputError(
-                "found documents, expected sentences of one",
-                where=f"list {record.id!r:.80}: candidates",
-                fix="Lists of whole documents are decided whole anyway: leave out their document",
-            )
+        if not all(isinstance(candidate.text, str) for candidate in record.candidates):
+            problem = "found documents, expected sentences of one"
+            fix = "Lists of whole documents are decided whole anyway: leave out their document"
+            raise InputError(problem, where=f"list {record.id!r:.80}: candidates", fix=fix)
 
 
-def _keys(record: CandidateList) -> dict[Key, int]:
+def _check_all_or_none(lists: Sequence[CandidateList], name: str) -> bool:
+    """Whether lists have a part; raises InputError where only some have."""
+    has = [getattr(record, name) not in (None, ()) for record in lists]
+    if any(has) and not all(has):
+        problem = f"no {name}, but list {lists[has.index(True)].id!r:.80} of the document has some"
+        where = f"list {lists[has.index(False)].id!r:.80}: {name}"
+        raise InputError(problem, where=where, fix="Give every list its own, or none")
+    return any(has)
+
+
+def _matched(
+    lists: Sequence[CandidateList], pools: Sequence[Sequence[Candidate]], name: str
+) -> tuple[list[list[int]], tuple[Candidate, ...]]:
+    """The number of every document's sentence in the pool of each list, and the documents."""
+    keys = [
+        _keys(pool, f"list {record.id!r:.80}: {name}")
+        for record, pool in zip(lists, pools, strict=True)
+    ]
+    for record, own in zip(lists[1:], keys[1:], strict=True):
+        different = [key for key in (*keys[0], *own) if (key in own) != (key in keys[0])]
+        if different:
+            there = f"list {lists[0].id!r:.80} of the document has"
+            problem = f"{len(own)} candidates, {there} {len(keys[0])}"
+            if isinstance(different[0], tuple):
+                system, n = different[0]
+                named = f"system {system!r:.80}" + (f" (number {n + 1} of it)" if n else "")
+                is_missing = different[0] in keys[0]
+                problem = f"no candidate of {named}, which {there}"
+                problem = problem if is_missing else f"a candidate of {named}, which {there} not"
+            raise InputError(problem, where=f"list {record.id!r:.80}: {name}", fix=_ALIKE)
+    numbers = [[own[key] for key in keys[0]] for own in keys]
+    columns = [
+        [pool[own[i]] for pool, own in zip(pools, numbers, strict=True)]
+        for i in range(len(keys[0]))
+    ]
+    return numbers, tuple(map(_joined, columns))
+
+
+def _keys(pool: Sequence[Candidate], where: str) -> dict[Key, int]:
     """The number of every candidate by what it is matched by; raises InputError where only some name a system."""
-    systems = [candidate.fields.get(SYSTEM) for candidate in record.candidates]
+    systems = [candidate.fields.get(SYSTEM) for candidate in pool]
     if all(system is None for system in systems):
         return {i: i for i in range(len(systems))}
     numbers: dict[Key, int] = {}
-    seen: dict[str, int] = {}
+    seen: Counter[str] = Counter()
     for i, system in enumerate(systems):
         if not isinstance(system, str):
-            where = f"list {record.id!r:.80}: candidates[{i}].{SYSTEM}"
             problem = f"found {excerpt(system)}, but others of its list name theirs"
-            raise InputError(problem, where=where, fix="Give every candidate its system, or none")
-        seen[system] = seen.get(system, -1) + 1
+            fix = "Give every candidate its system, or none"
+            raise InputError(problem, where=f"{where}[{i}].{SYSTEM}", fix=fix)
         numbers[system, seen[system]] = i
+        seen[system] += 1
     return numbers
-
-
-def _check_same(
-    own: Mapping[Key, int], expected: Mapping[Key, int], where: str, first: str
-) -> None:
-    """Raises InputError for a list that has other candidates than the first of its document."""
-    if own.keys() == expected.keys():
-        return
-    fix = "Give all lists of a document the same systems, or decide sentence by sentence: leave out --choice"
-    kinds = {isinstance(next(iter(keys)), int) for keys in (own, expected)}
-    if kinds == {True}:
-        problem = f"{len(own)} candidates, list {first!r:.80} of the document has {len(expected)}"
-        fix = "Give all lists of a document as many samples, or decide sentence by sentence: leave out --choice"
-    elif len(kinds) > 1:
-        problem = f"some lists name systems and others do not, unlike list {first!r:.80}"
-    elif missing := [key for key in expected if key not in own]:
-        problem = f"no candidate of {_named(missing[0])}, which list {first!r:.80} has"
-    else:
-        further = next(key for key in own if key not in expected)
-        problem = f"a candidate of {_named(further)}, which list {first!r:.80} has not"
-    raise InputError(problem, where=where, fix=fix)
-
-
-def _named(key: Key) -> str:
-    """A key in words."""
-    if isinstance(key, int):
-        return f"number {key}"
-    system, n = key
-    return f"system {system!r:.80}" + (f" (number {n + 1} of it)" if n else "")
 
 
 def _joined(sentences: Sequence[Candidate]) -> Candidate:
@@ -364,43 +321,3 @@ def _joined(sentences: Sequence[Candidate]) -> Candidate:
         elif all(value == values[0] for value in values):
             fields[name] = values[0]
     return Candidate(Document(texts), logprob, fields)
-
-
-def _source(lists: Sequence[CandidateList]) -> Document | None:
-    """The source sentences, None where no list has one; raises InputError where only some have."""
-    with_source = [record for record in lists if record.source is not None]
-    if not with_source:
-        return None
-    if len(with_source) < len(lists):
-        lacking = next(record for record in lists if record.source is None)
-        problem = f"no source, but list {with_source[0].id!r:.80} of the document has one"
-        fix = "Give every list its source, or none"
-        raise InputError(problem, where=f"list {lacking.id!r:.80}: source", fix=fix)
-    return Document(tuple(str(record.source) for record in lists))
-
-
-def _pseudo_references(lists: Sequence[CandidateList]) -> tuple[Candidate, ...]:
-    """The pseudo-references as documents, matched as candidates are; raises InputError as for these."""
-    own = [record.pseudo_references for record in lists]
-    if not any(own):
-        return ()
-    keys = []
-    for record, texts in zip(lists, own, strict=True):
-        where = f"list {record.id!r:.80}: pseudo_references"
-        if not texts:
-            problem = "there are none, but other lists of the document have some"
-            raise InputError(problem, where=where, fix="Give every list its own, or none")
-        keys.append(_keys(replace(record, candidates=texts)))
-        _check_same(keys[-1], keys[0], where, lists[0].id)
-    columns = [
-        [texts[numbers[key]] for texts, numbers in zip(own, keys, strict=True)] for key in keys[0]
-    ]
-    return tuple(map(_joined, columns))
-
-
-def _references(lists: Sequence[CandidateList]) -> tuple[Document, ...]:
-    """The human references as documents, none where lists have other numbers of them."""
-    if len({len(record.references) for record in lists}) > 1:
-        return ()
-    columns = zip(*(record.references for record in lists), strict=True)
-    return tuple(Document(tuple(map(str, column))) for column in columns)

@@ -40,7 +40,7 @@ def nothing_warned_about_yet() -> None:
 def every_run_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command says no more where the machine is busy: progress and tables are shown where a test asks for them."""
     monkeypatch.setattr(console, "DELAY_SECONDS", math.inf)
-    monkeypatch.setattr(watching, "TABLE_SECONDS", math.inf)
+    monkeypatch.setattr(watching, "AMOUNTS_SECONDS", math.inf)
 
 
 def is_worker(config: pytest.Config) -> bool:

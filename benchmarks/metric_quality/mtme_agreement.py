@@ -84,7 +84,7 @@ def read_sets(folder: Path, about: Mapping[str, Any]) -> dict[str, EvalSet]:
     """The test set in its language pairs, read as the values were made."""
     outliers = [f"{pair}:{name}" for pair in PAIRS for name in about["outliers"][pair]]
     options = EvalSetOptions(
-        reference=(about["std_ref"],),
+        main_reference=(about["std_ref"],),
         human_scores=(about["std_gold"],),
         outliers=tuple(outliers),
         primary=tuple(about["primary"]),

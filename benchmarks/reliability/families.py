@@ -81,7 +81,6 @@ FAMILIES: Mapping[str, Trial] = {
     "logprobs-reverse": storm(logprobs_storms.encoder_decoder),
     "logprobs-server": logprobs_from_server,
     "train-sescore2": storm(training_storms.all_stages),
-    "train-sescore2-fit": storm(training_storms.within_fit),
     "compare": storm(comparison_storms.comparison),
     "ray-actor": ray_storms.workers,
     "ray-node": ray_storms.whole_nodes,

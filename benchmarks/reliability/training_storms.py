@@ -1,12 +1,10 @@
-"""Storms for ``train sescore2``: all its stages, and within the last, which trains the model."""
+"""Storms for ``train sescore2``, from texts to a model."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.reliability.storms import ROOT, Target, undisturbed
+from benchmarks.reliability.storms import ROOT, Target
 from benchmarks.same_outputs.inputs import write_training
 
 ENCODER = str(ROOT / "tests" / "golden" / "sescore2" / "tiny_encoder")
@@ -14,8 +12,7 @@ SMALL = (
     *("--encoder", ENCODER, "--backbone", ENCODER, "--neighbours", "8", "--margin", "0.9"),
     *("--batch-size", "4", "--device", "cpu", "--quiet"),
 )
-EPOCHS = 4
-STAGES_BEFORE_FIT = ("texts", "embed", "search", "perturb", "label")
+EPOCHS = 40
 WHOLE = "a model stands there whole or not at all"
 ABOUT = "sescore2.json"  # is in every model
 
@@ -37,11 +34,10 @@ def half_a_model(own: Path) -> list[str]:
     return [f"{model}: stands there without {', '.join(sorted(missing))}"] if missing else []
 
 
-def words(own: Path, source: Path, stage: Sequence[str] = ()) -> list[str]:
-    """The command; its states are saved after every step where it is `fit` alone."""
-    often = ("--save-every-seconds", "0" if stage else "0.3")
+def words(own: Path, source: Path) -> list[str]:
+    """The command."""
     model = ("-o", str(own / "model"), "--epochs", str(EPOCHS))
-    return ["train", "sescore2", *stage, str(source), *model, *SMALL, *often]
+    return ["train", "sescore2", str(source), *model, *SMALL]
 
 
 def all_stages(folder: Path) -> Target:
@@ -51,29 +47,6 @@ def all_stages(folder: Path) -> Target:
         "train-sescore2",
         "train sescore2",
         lambda own: words(own, source),
-        promise_after=WHOLE,
-        wrong_after=half_a_model,
-    )
-
-
-def within_fit(folder: Path) -> Target:
-    """The training alone, where the stages before it are finished.
-
-    Raises:
-        RuntimeError: a stage before fails.
-    """
-    source = texts(folder)
-    before = folder / "before"
-    before.mkdir()
-    for stage in STAGES_BEFORE_FIT:
-        ended, _ = undisturbed(words(before, source, (stage,)), before)
-        if ended.code:
-            raise RuntimeError(f"train sescore2 {stage}: {ended.said}")
-    return Target(
-        "train-sescore2-fit",
-        "train sescore2 fit",
-        lambda own: words(own, source, ("fit",)),
-        prepare=lambda own: shutil.copytree(before, own, dirs_exist_ok=True),
         promise_after=WHOLE,
         wrong_after=half_a_model,
     )

@@ -160,7 +160,7 @@ VARYING = (
     Variation(
         SHOWN,
         rb"(?m)^[\d,]+ texts represented.* in [\d.]+ s.*\n"
-        rb"((seconds|this process|driver|actor \d+|all actors) .*\n)+",
+        rb"((seconds|this process|driver|actor \d+|all actors) .*\n)*",
         b"",
         "the table of where the time went is shown after ten seconds, and holds times",
     ),

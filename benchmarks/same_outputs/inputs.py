@@ -117,19 +117,16 @@ def write_documents(folder: Path) -> None:
 
 def write_other_formats(folder: Path, lists: Sequence[Row]) -> None:
     """N-best lists as other tools write them, their sources and documents, and what generate reads."""
-    moses, marian, sockeye, flat = [], [], [], []
+    moses, marian, flat = [], [], []
     for i, row in enumerate(lists):
         texts = texts_of(row)
         scores = [candidate["logprob"] for candidate in row["candidates"]]
         for text, score in zip(texts, scores, strict=True):
             moses.append(f"{i} ||| {text} ||| LM0= {score} TM0= -1 -2.5 ||| {score / 2}")
             marian.append(f"{i} ||| {text} ||| F0= {score} ||| {score / 5}")
-        source = {"sentence_id": i, "text": row["source"]}
-        sockeye.append({**source, "translations": texts, "scores": scores})
         flat += texts
     write_lines(folder / "nbest.moses", moses)
     write_lines(folder / "nbest.marian", marian)
-    write_rows(folder / "nbest.sockeye", sockeye)
     write_lines(folder / "flat.txt", flat)
     write_lines(folder / "src.txt", [row["source"] for row in lists])
     write_lines(folder / "ids.txt", [row["document"] for row in lists])

@@ -42,7 +42,6 @@ GROUPS = {
         "Ranking",
         "to_pandas",
         "to_dataset",
-        "BatchDecider",
     ),
     "Metrics": ("load_metric", "Metric", "Scorer", "Info", "Reading", "settings", "Cache"),
     "Texts": ("Document", "Context", "Item", "RSTTree", "read_trees"),

@@ -10,8 +10,8 @@ that. So no other process touches one: this one has a bound on its memory, and w
     the process      2 * memory_bytes + 512 MiB over what it has at its start and what is mapped of the file
 
 8 bytes are what a value costs at least when it is unpacked: two levels of nesting and a place in a dictionary. Where
-memory cannot be bounded (Windows), the other bounds hold, and a file that ends this process ends no other. Extension
-types are read as what they are stored as: nothing they name is loaded.
+memory cannot be bounded (Windows), the other bounds hold, and a file that ends this process ends no other. Of extension
+types nothing is loaded, and maps are refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.storage.bounded_inflation import RATIO
@@ -43,20 +43,22 @@ SLACK_BYTES = 512 << 20
 _BUFFER_BYTES = 1 << 16
 _FILE, _STREAM, _PARQUET = b"ARROW1", b"\xff\xff\xff\xff", b"PAR1"
 Place = Callable[[int], str]  # where a row stands, by its number
-Convert = Callable[[Any], Any]  # of a value that is not null
+Read = Callable[[Any], Any]  # of a value that is not null
+# batches (pyarrow.RecordBatch) of some columns, each with the share of the file that is read with it
+ReadColumns = Callable[[Sequence[str]], Iterator[tuple[Any, float]]]
 
 
-class UnreadableTypeError(InputError):
-    """A column has a type that JSON has no word for."""
+def _too_much(where: str) -> InputError:
+    """The refusal of rows that take more memory than they may."""
+    problem = f"rows of more than {limits().memory_bytes} bytes, unpacked"
+    fix = f"Write smaller row groups or record batches. {more('memory_bytes')}"
+    return InputError(problem, where=where, fix=fix)
 
 
-class MemoryBoundError(InputError):
-    """Rows take more memory than they may."""
-
-    def __init__(self, where: str) -> None:
-        problem = f"rows of more than {limits().memory_bytes} bytes, unpacked"
-        fix = f"Write smaller row groups or record batches. {more('memory_bytes')}"
-        super().__init__(problem, where=where, fix=fix)
+def too_long(place: str) -> InputError:
+    """The refusal of a row that has more bytes than are read."""
+    problem = f"a row of more than {limits().line_bytes} bytes"
+    return InputError(problem, where=place, fix=more("line_bytes"))
 
 
 @contextmanager
@@ -69,12 +71,11 @@ def our_errors(where: str) -> Iterator[None]:
     except DiscorankError:
         raise
     except MemoryError as error:
-        raise MemoryBoundError(where) from error
+        raise _too_much(where) from error
     except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, OverflowError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
-        raise InputError(
-            f"cannot be read ({lines[0]:.200})", where=where, fix=WRITE_AGAIN
-        ) from error
+        problem = f"cannot be read ({lines[0]:.200})"
+        raise InputError(problem, where=where, fix=WRITE_AGAIN) from error
 
 
 def rows_of(batch: Any, first: int, place: Place) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -86,188 +87,111 @@ def rows_of(batch: Any, first: int, place: Place) -> Iterator[tuple[int, dict[st
         place: says where a row stands.
 
     Raises:
-        InputError: offsets or texts are none, a row is too long, a text that should be JSON is none, or a key of a map
-            stands twice; with its place.
+        InputError: offsets or texts are damaged, a row is too long, or a text that should be JSON is not; with its
+            place.
     """
     with our_errors(place(first)):
         _check_whole(batch, first, place)
-        converters = list(map(_converter, batch.schema))
         # a few rows are converted together, large ones one by one
-        is_small = max(batch.nbytes, 2 * _num_values(batch)) <= limits().line_bytes
+        is_small = max(batch.nbytes, _json_bytes(batch)) <= limits().line_bytes
     size = max(1, len(batch)) if is_small else 1
     for start in range(0, len(batch), size):
         piece, number = batch.slice(start, size), first + start
-        if not is_small and 2 * _num_values(piece) > limits().line_bytes:
+        if not is_small and _json_bytes(piece) > limits().line_bytes:
             raise too_long(place(number))
-        columns = []
         with our_errors(place(number)):
-            for column, convert in zip(piece.columns, converters, strict=True):
-                columns.append(_converted(_stored(column).to_pylist(), convert))
+            columns = list(map(_values, piece.columns, piece.schema))
         for i, row in enumerate(zip(*columns, strict=True)):
             yield number + i, dict(zip(piece.schema.names, row, strict=True))
 
 
-def too_long(place: str) -> InputError:
-    """The refusal of a row that has more bytes than are read."""
-    problem = f"a row of more than {limits().line_bytes} bytes"
-    return InputError(problem, where=place, fix=more("line_bytes"))
-
-
-def _num_values(data: Any) -> int:
-    """The number of values in a batch or an array, those inside others too."""
-    import pyarrow as pa
-    import pyarrow.types as kinds
-
-    if isinstance(data, pa.RecordBatch):
-        return sum(map(_num_values, data.columns))
-    array = _stored(data)
-    inside: list[Any] = []
-    if kinds.is_struct(array.type):
-        inside = [array.field(i) for i in range(array.type.num_fields)]
-    elif kinds.is_map(array.type) and len(array):
-        start, stop = array.offsets[0].as_py(), array.offsets[len(array)].as_py()
-        inside = [child.slice(start, stop - start) for child in (array.keys, array.items)]
-    elif _is_list(array.type):
-        inside = [array.flatten()]
-    return len(array) + sum(map(_num_values, inside))
-
-
-def _stored(array: Any) -> Any:
-    """An array of an extension type as what it is stored as."""
-    import pyarrow as pa
-
-    while isinstance(array, pa.ExtensionArray):
-        array = array.storage
-    return array
-
-
-def _converter(field: Any) -> Convert | None:
-    """How values of a field become those of JSON; None where they are."""
-    import pyarrow as pa
-    import pyarrow.types as kinds
-
-    if field.metadata and MARK.items() <= field.metadata.items():
-        return lambda text: parse_json(text.encode()) if text else None
-    kind = storage_type(field.type)
-    if kinds.is_dictionary(kind):
-        return _converter(pa.field("", kind.value_type))
-    if kinds.is_struct(kind):
-        fields = [kind.field(i) for i in range(kind.num_fields)]
-        by_name = {one.name: _converter(one) for one in fields}
-        return lambda row: _object(row.items(), by_name.get)
-    if kinds.is_map(kind):
-        of_items = _converter(kind.item_field)
-        return lambda pairs: _object(pairs, lambda key: of_items)
-    inside = _converter(kind.value_field) if _is_list(kind) else None
-    return None if inside is None else lambda items: _converted(items, inside)
-
-
-def _converted(values: list[Any], convert: Convert | None) -> list[Any]:
-    if convert is None:
-        return values
-    return [None if value is None else convert(value) for value in values]
-
-
-def _object(
-    pairs: Iterable[tuple[str, Any]], converter_of: Callable[[str], Convert | None]
-) -> dict[str, Any]:
-    """An object of keys and values, but for those that are null; raises InputError for a key that stands twice."""
-    made: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in made:
-            raise InputError("a key of a map stands twice", fix="Keep one of them")
-        convert = converter_of(key)
-        made[key] = value if value is None or convert is None else convert(value)
-    return {key: value for key, value in made.items() if value is not None}
-
-
 def _check_whole(batch: Any, first: int, place: Place) -> None:
     """Raises InputError for the first row that is not as Arrow has it."""
-    try:
-        batch.validate(full=True)
-        return
-    except ValueError as error:
-        reason = str(error).splitlines()[0][:200]
-    number = first
-    if "utf8" in reason.lower():
-        for number in range(first, first + len(batch)):
-            try:
-                batch.slice(number - first, 1).validate(full=True)
-            except ValueError:
+    for rows in (batch, *(batch.slice(i, 1) for i in range(len(batch)))):
+        try:
+            rows.validate(full=True)
+        except ValueError as error:
+            reason = str(error).splitlines()[0][:200]
+            if rows is not batch:
                 break
-        problem, fix = f"text that is not UTF-8 ({reason})", "Save it as UTF-8"
-        raise InputError(problem, where=place(number), fix=fix)
+        else:
+            if rows is batch:
+                return
+            first += 1
     raise InputError(f"cannot be read ({reason})", where=place(first), fix=WRITE_AGAIN)
 
 
+def _json_bytes(batch: Any) -> int:
+    """How many bytes a batch has at least as JSON: two for every value, those inside others too."""
+    return 2 * sum(map(_num_values, batch.columns))
+
+
+def _num_values(array: Any) -> int:
+    import pyarrow.types as kinds
+
+    inside = array.flatten() if kinds.is_nested(array.type) else []
+    return len(array) + sum(map(_num_values, inside if isinstance(inside, list) else [inside]))
+
+
+def _values(column: Any, field: Any) -> list[Any]:
+    """The values of a column as those of JSON."""
+    return _read_all(column.to_pylist(), _reader(field))
+
+
+def _reader(field: Any) -> Read | None:
+    """How a value of a field becomes one of JSON, without nulls in objects; None where it is one."""
+    import pyarrow.types as kinds
+
+    if field.metadata and MARK.items() <= field.metadata.items():
+        return lambda text: parse_json(str(text).encode()) if text else None
+    kind = field.type
+    if kinds.is_struct(kind):
+        own = {kind.field(i).name: _reader(kind.field(i)) for i in range(kind.num_fields)}
+        return lambda row: {
+            key: value if (read := own[key]) is None else read(value)
+            for key, value in row.items()
+            if value is not None
+        }
+    if not any(is_kind(kind) for is_kind in _lists()):
+        return None
+    inside = _reader(kind.value_field)
+    return None if inside is None else lambda items: _read_all(items, inside)
+
+
+def _read_all(values: list[Any], read: Read | None) -> list[Any]:
+    return values if read is None else [one if one is None else read(one) for one in values]
+
+
 def check_type(type_: Any, where: str, depth: int = 0) -> None:
-    """Raises UnreadableTypeError for a type that is not read; `where` is the column."""
+    """Raises InputError for a type that JSON has no word for; `where` is the column."""
     import pyarrow.types as kinds
 
     if depth > DEPTH:
-        raise UnreadableTypeError(f"nested deeper than {DEPTH} levels", where=where)
-    stored = storage_type(type_)
-    if kinds.is_struct(stored):
-        fields = [stored.field(i) for i in range(stored.num_fields)]
+        raise InputError(f"nested deeper than {DEPTH} levels", where=where)
+    if kinds.is_struct(type_):
+        fields = [type_.field(i) for i in range(type_.num_fields)]
         if len({field.name for field in fields}) < len(fields):
-            raise UnreadableTypeError("two fields of one name", where=where)
+            raise InputError("two fields of one name", where=where)
         for field in fields:
             check_type(field.type, f"{where}.{field.name}"[:200], depth + 1)
-    elif kinds.is_map(stored) and not _is_text(storage_type(stored.key_type)):
-        raise UnreadableTypeError(f"found keys of the type {stored.key_type}", where=where)
-    elif kinds.is_dictionary(stored) or kinds.is_map(stored) or _is_list(stored):
-        check_type(
-            stored.item_type if kinds.is_map(stored) else stored.value_type, where, depth + 1
-        )
-    elif not (_is_text(stored) or _is_number(stored) or kinds.is_null(stored)):
-        problem = f"found the type {stored!s:.60}, expected text, numbers, lists or structs"
-        raise UnreadableTypeError(problem, where=where)
+    elif any(is_kind(type_) for is_kind in (kinds.is_dictionary, *_lists())):
+        check_type(type_.value_type, where, depth + 1)
+    elif not any(is_kind(type_) for is_kind in _scalars()):
+        problem = f"found the type {type_!s:.60}, expected text, numbers, lists or structs"
+        raise InputError(problem, where=where)
 
 
-def storage_type(type_: Any) -> Any:
-    """The storage type of an extension type; any other type is itself."""
-    import pyarrow as pa
-
-    while isinstance(type_, pa.BaseExtensionType):
-        type_ = type_.storage_type
-    return type_
-
-
-def _is_text(type_: Any) -> bool:
+def _lists() -> list[Callable[[Any], bool]]:
     import pyarrow.types as kinds
 
-    return bool(
-        kinds.is_string(type_) or kinds.is_large_string(type_) or kinds.is_string_view(type_)
-    )
+    return [kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list]
 
 
-def _is_number(type_: Any) -> bool:
+def _scalars() -> list[Callable[[Any], bool]]:
     import pyarrow.types as kinds
 
-    return bool(kinds.is_integer(type_) or kinds.is_floating(type_) or kinds.is_boolean(type_))
-
-
-def _is_list(type_: Any) -> bool:
-    import pyarrow.types as kinds
-
-    return bool(
-        kinds.is_list(type_) or kinds.is_large_list(type_) or kinds.is_fixed_size_list(type_)
-    )
-
-
-class Batch(NamedTuple):
-    """Some rows.
-
-    Args:
-        rows: a pyarrow.RecordBatch.
-        fraction: the share of the file that is read with them.
-    """
-
-    rows: Any
-    fraction: float
-
-
-ReadColumns = Callable[[Sequence[str]], Iterator[Batch]]
+    texts = [kinds.is_string, kinds.is_large_string, kinds.is_string_view]
+    return [*texts, kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_null]
 
 
 def open_table(name: str) -> tuple[Any, ReadColumns]:
@@ -283,10 +207,7 @@ def open_table(name: str) -> tuple[Any, ReadColumns]:
         what = "a Parquet file" if is_parquet else "an Arrow file or stream"
         problem = f"found {head.decode('ascii', 'replace')!r} at its start, expected {what}"
         raise InputError(problem, where=name, fix="Give the file the ending of what it is")
-    if not is_parquet:
-        return _open_arrow(name, head.startswith(_FILE))
-    table = _Parquet(name)
-    return table.file.schema_arrow, table.batches
+    return _open_parquet(name) if is_parquet else _open_arrow(name, head.startswith(_FILE))
 
 
 def _open_arrow(name: str, is_file: bool) -> tuple[Any, ReadColumns]:
@@ -298,7 +219,7 @@ def _open_arrow(name: str, is_file: bool) -> tuple[Any, ReadColumns]:
     total = reader.num_record_batches if is_file else mapped.size()
     batches = map(reader.get_batch, range(total)) if is_file else iter(reader)
 
-    def read(columns: Sequence[str]) -> Iterator[Batch]:
+    def read(columns: Sequence[str]) -> Iterator[tuple[Any, float]]:
         for group in count():
             batch = _next(batches, f"{name}, record batch {group}")
             if batch is None:
@@ -306,7 +227,7 @@ def _open_arrow(name: str, is_file: bool) -> tuple[Any, ReadColumns]:
             done = group if is_file else mapped.tell()
             rows = batch.select(list(columns))
             for start in range(0, len(rows), ROWS_AT_ONCE):
-                yield Batch(rows.slice(start, ROWS_AT_ONCE), done / total)
+                yield rows.slice(start, ROWS_AT_ONCE), done / total
 
     return reader.schema, read
 
@@ -319,82 +240,78 @@ def _next(batches: Iterator[Any], where: str) -> Any:
     with our_errors(where):
         batch = next(batches, None)
     if pa.total_allocated_bytes() - allocated > limits().memory_bytes:
-        raise MemoryBoundError(where)
+        raise _too_much(where)
     return batch
 
 
-class _Parquet:
-    """A Parquet file.
+def _open_parquet(name: str) -> tuple[Any, ReadColumns]:
+    """A Parquet file; each row group is checked by its footer before it is read."""
+    import pyarrow.parquet as parquet
 
-    Args:
-        name: its path.
-    """
+    file = parquet.ParquetFile(
+        name,
+        buffer_size=_BUFFER_BYTES,
+        pre_buffer=False,
+        thrift_string_size_limit=limits().file_bytes,
+        thrift_container_size_limit=limits().entries,
+        page_checksum_verification=True,
+    )
 
-    def __init__(self, name: str) -> None:
-        import pyarrow.parquet as parquet
-
-        self._name = name
-        self.file = parquet.ParquetFile(
-            name,
-            buffer_size=_BUFFER_BYTES,
-            pre_buffer=False,
-            thrift_string_size_limit=limits().file_bytes,
-            thrift_container_size_limit=limits().entries,
-            page_checksum_verification=True,
-        )
-
-    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
-        """The rows in order, of these columns."""
+    def read(columns: Sequence[str]) -> Iterator[tuple[Any, float]]:
         done_rows = 0
-        for group in range(self.file.metadata.num_row_groups):
-            where = f"{self._name}, row group {group}"
+        for group in range(file.metadata.num_row_groups):
+            where = f"{name}, row group {group}"
             with our_errors(where):
-                metadata = self.file.metadata.row_group(group)
-                num_bytes = self._check_columns(metadata, columns, where)
+                num_bytes = _check_columns(file, group, columns, where)
+                num_rows = file.metadata.row_group(group).num_rows
                 at_once = min(BYTES_AT_ONCE, limits().memory_bytes // 4)
-                row_bytes = max(1, num_bytes // max(1, metadata.num_rows))
+                row_bytes = max(1, num_bytes // max(1, num_rows))
                 size = max(1, min(ROWS_AT_ONCE, at_once // row_bytes))
-                batches = self.file.iter_batches(
+                batches = file.iter_batches(
                     size, row_groups=[group], columns=list(columns), use_threads=False
                 )
-            end = done_rows + metadata.num_rows
+            end = done_rows + num_rows
             while (batch := _next(batches, where)) is not None:
                 names = batch.schema.names
                 if sorted(names) != sorted(columns):
                     problem = f"columns whose names are alike ({', '.join(names)!s:.200})"
                     raise InputError(problem, where=where, fix="Give columns names without a dot")
                 done_rows += len(batch)
-                yield Batch(batch, min(1.0, done_rows / self.file.metadata.num_rows))
+                yield batch, min(1.0, done_rows / file.metadata.num_rows)
             if done_rows != end:
                 problem = f"{done_rows - end} rows more than the footer says"
                 raise InputError(problem, where=where, fix=WRITE_AGAIN)
 
-    def _check_columns(self, metadata: Any, columns: Sequence[str], where: str) -> int:
-        """The unpacked bytes of columns of a row group.
+    return file.schema_arrow, read
 
-        Raises:
-            InputError: they say more of themselves than is read, or are not those of the schema, by whose order pyarrow
-                takes them.
-        """
-        total_bytes = 0
-        for i in range(metadata.num_columns):
-            column, path = metadata.column(i), self.file.schema.column(i).path
-            if column.path_in_schema != path:
-                problem = f"a column {column.path_in_schema!r:.80} where {path!r:.80} stands"
-                raise InputError(problem, where=where, fix=WRITE_AGAIN)
-            if not any(path == name or path.startswith(f"{name}.") for name in columns):
-                continue
-            if column.file_path:
-                problem, fix = "stands in another file", "Write all into one file"
-                raise InputError(problem, where=f"{where}, column {path!r:.80}", fix=fix)
-            unpacked, packed = column.total_uncompressed_size, column.total_compressed_size
-            cost = unpacked + VALUE_BYTES * column.num_values
-            if cost > max(limits().memory_bytes, RATIO * packed):
-                problem = f"{cost} bytes unpacked of {packed} packed ones"
-                fix = f"Write smaller row groups. {more('memory_bytes')}"
-                raise InputError(problem, where=f"{where}, column {path!r:.80}", fix=fix)
-            total_bytes += unpacked
-        return total_bytes
+
+def _check_columns(file: Any, group: int, columns: Sequence[str], where: str) -> int:
+    """The unpacked bytes of columns of a row group.
+
+    Raises:
+        InputError: they say more of themselves than is read, or are not those of the schema, by whose order pyarrow
+            takes them.
+    """
+    metadata = file.metadata.row_group(group)
+    total_bytes = 0
+    for i in range(metadata.num_columns):
+        column, path = metadata.column(i), file.schema.column(i).path
+        place = f"{where}, column {path!r:.80}"
+        if column.path_in_schema != path:
+            problem = f"a column {column.path_in_schema!r:.80} where {path!r:.80} stands"
+            raise InputError(problem, where=where, fix=WRITE_AGAIN)
+        if not any(path == name or path.startswith(f"{name}.") for name in columns):
+            continue
+        if column.file_path:
+            raise InputError("stands in another file", where=place, fix="Write all into one file")
+        unpacked, packed = column.total_uncompressed_size, column.total_compressed_size
+        cost = unpacked + VALUE_BYTES * column.num_values
+        if cost > max(limits().memory_bytes, RATIO * packed):
+            problem = f"{cost} bytes unpacked of {packed} packed ones"
+            fix = f"Write smaller row groups. {more('memory_bytes')}"
+            raise InputError(problem, where=place, fix=fix)
+        total_bytes += unpacked
+    return total_bytes
 
 
 def table_lines(name: str, names: ColumnNames, kind: RowKind | None) -> Iterator[bytes]:
@@ -412,11 +329,10 @@ def table_lines(name: str, names: ColumnNames, kind: RowKind | None) -> Iterator
     def plain_rows() -> Iterator[NumberedRow]:
         nonlocal fraction
         number = 1
-        for batch in read(columns.read):
-            fraction = batch.fraction
-            for at, row in rows_of(batch.rows, number, lambda at: f"{name}:{at}"):
+        for batch, fraction in read(columns.read):  # noqa: B007
+            for at, row in rows_of(batch, number, lambda at: f"{name}:{at}"):
                 yield at, columns.keyed(row, at)
-            number += len(batch.rows)
+            number += len(batch)
 
     rows: Iterable[NumberedRow] = plain_rows()
     if columns.is_flat:
@@ -442,7 +358,7 @@ def fitted_columns(
     for column in fitted.read:
         try:
             check_type(schema.field(column).type, f"{where}, column {column!r:.80}")
-        except UnreadableTypeError as error:
+        except InputError as error:
             fix = f"Leave it out, --columns ={column:.80}, or write it as text"
             raise InputError(error.problem, where=error.where, fix=fix) from None
     if not fitted.read:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...metrics.errors import InputError
-from ...metrics.storage.json_and_yaml import parse_json
-from ...metrics.storage.line_source import NumberedLines, without_trailing_blanks
+from ...metrics.storage.line_source import NumberedLines
 from ...rerank.selection.system_scores import (
     DocumentOutputs,
     Judgements,
@@ -21,10 +19,23 @@ from .readers.systems import (
     RatingRow,
     SystemsDocument,
     SystemsOptions,
-    advised,
-    in_document,
-    read_document,
+    Texts,
+    each_document,
 )
+
+
+def read_each(
+    source: NumberedLines, options: SystemsOptions | None = None
+) -> Iterator[tuple[int, SystemsDocument]]:
+    """The documents of a systems file, with their numbers.
+
+    Raises:
+        InputError: the first line that is not a document; with file, line, document and system.
+    """
+    for number, _, document in each_document(source, options):
+        if not isinstance(document, SystemsDocument):
+            raise document.error or InputError("nothing was read", where=source.name)
+        yield number, document
 
 
 def read_documents(
@@ -33,34 +44,26 @@ def read_documents(
     """The documents of a systems file, all their segments.
 
     Raises:
-        InputError: the first line that is no document or has the id of an earlier one; with file, line, document and
-            system.
+        InputError: as `read_each`, and at a document that lacks a text or has the id of an earlier one.
     """
     seen = SeenKeys()
-    for number, line in without_trailing_blanks(source):
-        data = None
+    for number, document in read_each(source, options):
         try:
-            data = parse_json(line)
-            outputs = outputs_of(read_document(data, options, number))
+            outputs = outputs_of(document)
             if not seen.add(outputs.id):
                 problem = "there was a document of this id before"
                 raise InputError(problem, where="id", fix="Give each its own")
-        except RecursionError:
-            raise source.refusal(number, "nested too deeply") from None
         except InputError as error:
-            choose = shlex.join(["discorank", "decode", source.name, "-u", "chrf"])
-            error = advised(error, data, source.name, f"to choose among them: {choose}")
-            raise in_document(error, data).inside(f"{source.name}:{number}") from None
+            raise error.inside(f"{source.name}:{number}: document {document.id!r:.80}") from None
         yield outputs
 
 
 def outputs_of(document: SystemsDocument) -> DocumentOutputs:
     """A document as the comparison of systems reads it; raises InputError where a text is missing."""
-    texts: dict[str, dict[str, tuple[str, ...]]] = {}
-    for key, by_name in (("systems", document.systems), ("references", document.references)):
-        texts[key] = {
-            name: document.all_texts(own, f"{key}.{name}") for name, own in by_name.items()
-        }
+
+    def complete(texts: Texts, where: str) -> tuple[str, ...]:
+        return tuple([document.text(texts, i, where) for i in range(len(texts))])
+
     human: dict[str, dict[str, Judgements]] = {}
     for dimension, scores in document.human.items():
         human[dimension] = {
@@ -74,15 +77,12 @@ def outputs_of(document: SystemsDocument) -> DocumentOutputs:
             name: tuple([tuple(map(_rating, of_text or ())) for of_text in rated])
             for name, rated in by_system.items()
         }
-    source = None
-    if document.source is not None:
-        source = document.all_texts(document.source, "source")
     return DocumentOutputs(
         document.id,
-        document.segments is None,
-        source,
-        texts["systems"],
-        texts["references"],
+        document.whole,
+        None if document.source is None else complete(document.source, "source"),
+        {name: complete(own, f"systems.{name}") for name, own in document.systems.items()},
+        {name: complete(own, f"references.{name}") for name, own in document.references.items()},
         human,
         ratings,
     )

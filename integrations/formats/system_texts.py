@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import groupby, pairwise
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,9 +21,9 @@ from ...metrics.storage.limits import limits
 from ...metrics.storage.line_source import LineSource
 from ...rerank.lists import CandidateList
 from ...rerank.runs.run_file import check_beside
-from ..files.entries import ListEntry, TextLines, each_line, in_line, json_object, typed
+from ..files.entries import each_line, in_line, json_object, typed
 from .document_outputs import read_documents
-from .format_table import Format, Row, format_of, format_of_object, format_of_text, formats
+from .format_table import Row, format_of, format_of_object, format_of_text, formats
 from .open_lists import open_documents, open_lists
 from .score_columns import read_score_columns, split_direction
 
@@ -64,16 +63,6 @@ class SystemTexts:
         """How many there are."""
         return len(next(iter(self.systems.values())))
 
-    @property
-    def counted(self) -> str:
-        """How many there are, in words."""
-        return f"{self.segments} {'lines' if self.plain else 'segments'}"
-
-    @property
-    def has_open_end(self) -> bool:
-        """Whether its last line is empty, as it may be by mistake."""
-        return self.plain and not next(iter(self.systems.values()))[-1].strip()
-
 
 def read_system_texts(path: str) -> SystemTexts:
     """The texts of a file.
@@ -87,7 +76,13 @@ def read_system_texts(path: str) -> SystemTexts:
         _, first = next(lines, (0, b""))
         kind = kind_of(first, source)
         if kind == "text":
-            return _plain(path, first, lines)
+            texts = [first.decode()]
+            for number, line in lines:
+                limits().check("rows", number, path, what="segments")
+                texts.append(line.decode())
+            return _checked(
+                SystemTexts(path, {"": () if texts == [""] else tuple(texts)}, plain=True)
+            )
         if not os.path.isfile(path):
             problem = f"found {about_kind(kind)}, which must be a file"
             raise source.refusal(0, problem, "Write it into a file first")
@@ -95,8 +90,15 @@ def read_system_texts(path: str) -> SystemTexts:
         with closing(LineSource(path)) as source:
             return _of_segments(path, each_line(source, _row_segment))
     if format_of(kind).documents is not None:
-        return _systems(path, kind)
-    return _of_segments(path, _first_candidates(path, format_of(kind)))
+        return _of_documents(path, kind)
+    return _of_segments(path, _first_candidates(path, kind))
+
+
+def _checked(file: SystemTexts) -> SystemTexts:
+    """The texts; raises InputError where there are none."""
+    if not file.segments:
+        raise InputError("no segments", where=file.path, fix="Give a line, row or list per segment")
+    return file
 
 
 def is_plain(path: str) -> bool:
@@ -145,30 +147,16 @@ def _kind_of_json(line: bytes, source: LineSource) -> str:
     )
 
 
-def _plain(path: str, first: bytes, rest: Iterator[tuple[int, bytes]]) -> SystemTexts:
-    """Every line is a segment, an empty one too."""
-    texts = [first.decode()]
-    for number, line in rest:
-        limits().check("rows", number, path, what="segments")
-        texts.append(line.decode())
-    if texts == [""]:
-        raise InputError("no segments", where=path, fix="Give a line per segment")
-    return SystemTexts(path, {"": tuple(texts)}, plain=True)
-
-
 def _of_segments(path: str, segments: Iterator[Segment]) -> SystemTexts:
     """One system's segments, with documents and sources where all have them."""
-    texts: list[str] = []
-    documents: list[Any] = []
-    sources: list[Any] = []
+    rows: list[Segment] = []
     for number, (text, document, source) in enumerate(segments, 1):
         limits().check("rows", number, path, what="segments")
-        texts.append(typed(str, text, f"{path}: segment {number}", "Give segments"))
-        documents.append(document)
-        sources.append(source)
-    if not texts:
-        raise InputError("no segments", where=path, fix="Give a row or list per segment")
-    return SystemTexts(path, {"": tuple(texts)}, _if_complete(documents), _if_complete(sources))
+        typed(str, text, f"{path}: segment {number}", "Give segments")
+        rows.append((text, document, source))
+    texts, documents, sources = zip(*rows, strict=True) if rows else ((), (), ())
+    file = SystemTexts(path, {"": texts}, _if_complete(documents), _if_complete(sources))
+    return _checked(file)
 
 
 def _if_complete(column: Sequence[Any]) -> Texts | None:
@@ -184,38 +172,32 @@ def _row_segment(number: int, line: bytes) -> Segment:
     return row["text"], row.get("document"), row.get("source")
 
 
-def _first_candidates(path: str, format: Format) -> Iterator[Segment]:
+def _first_candidates(path: str, kind: str) -> Iterator[Segment]:
     """The first candidates of the lists of a file, numbered lists in the order of their numbers."""
-    with open_lists(path, format.name, in_order=False) as lists:
-        records = _records(path, lists)
-        for record in _in_order(path, records) if format.is_numbered else records:
+    with open_lists(path, kind, in_order=False) as lists:
+        records = lists.records()
+        if format_of(kind).is_numbered:
+            records = iter(_in_order(path, list(records)))
+        for record in records:
             yield record.candidates[0].text, record.document, record.source
 
 
-def _records(path: str, entries: Iterable[ListEntry]) -> Iterator[CandidateList]:
-    for entry in entries:
-        if entry.record is None:
-            raise entry.error or InputError("nothing was read", where=path)
-        yield entry.record
-
-
-def _in_order(path: str, records: Iterable[CandidateList]) -> list[CandidateList]:
-    """The lists in the order of their numbers, of which none is missing."""
-    by_number: dict[int, CandidateList] = {}
+def _in_order(path: str, records: Sequence[CandidateList]) -> list[CandidateList]:
+    """The lists in the order of their numbers; raises InputError where one is missing."""
     for record in records:
         if not (record.id.isascii() and record.id.isdigit()):
-            problem = f"the id {record.id!r:.80}, the first is a number"
+            problem = f"the id {record.id!r:.80}, expected a number"
             raise InputError(problem, where=path, fix="Number the segments")
-        by_number[int(record.id)] = record
-    numbers = sorted(by_number)
-    for before, number in pairwise(numbers):
-        if number != before + 1:
-            problem = f"the list {before + 1} is missing between {before} and {number}"
+    by_number = {int(record.id): record for record in records}
+    first = min(by_number)
+    for number in range(first, first + len(by_number)):
+        if number not in by_number:
+            problem = f"the list {number} is missing between {number - 1} and {max(by_number)}"
             raise InputError(problem, where=path, fix="Give a list per segment")
-    return [by_number[number] for number in numbers]
+    return [by_number[number] for number in sorted(by_number)]
 
 
-def _systems(path: str, kind: str) -> SystemTexts:
+def _of_documents(path: str, kind: str) -> SystemTexts:
     """The segments of all documents, one after the other."""
     systems: dict[str, list[str]] = {}
     references: dict[str, list[str]] = {}
@@ -300,18 +282,26 @@ def read_outputs(files: OutputFiles) -> AlignedOutputs:
     names = _names(files)
     hypotheses = [read_system_texts(path) for path in files.hypotheses]
     given = [read_system_texts(path) for path in files.references]
-    source = None if files.sources is None else read_system_texts(files.sources)
-    every = [*given, *hypotheses, *([] if source is None else [source])]
+    further = {
+        name: None if path is None else read_system_texts(path)
+        for name, path in (("sources", files.sources), ("documents", files.documents))
+    }
+    every = [*given, *hypotheses, *(file for file in further.values() if file is not None)]
     for other in every[1:]:
         _check_length(every[0], other)
     systems = _by_name(hypotheses, names)
     references = _by_name(given, names) if given else _first(hypotheses, lambda f: f.references)
-    sources = (
-        _first(hypotheses, lambda f: f.sources) if source is None else _only(source, "sources")
-    )
-    documents = _documents(files, every)
+    sources = _only(further["sources"]) or _first(hypotheses, lambda f: f.sources)
+    documents, where = _only(further["documents"]), files.documents
+    if documents is None:
+        documents, where = _agreed_documents(every)
+    else:
+        _check_ids(documents, str(where))
     scores = read_score_columns(files.human, names, list(systems), every[0].segments)
-    rows = TextsInMemory(systems, references or {}, sources, documents, scores).rows()
+    try:
+        rows = TextsInMemory(systems, references or {}, sources, documents, scores).rows()
+    except InputError as error:
+        raise error.inside(where or files.name) from None
     left_out = tuple(f"human scores of {file.path}" for file in every if file.has_human)
     return AlignedOutputs(list(rows), names, documents is not None, left_out)
 
@@ -328,14 +318,9 @@ def _names(files: OutputFiles) -> dict[str, str]:
             both = path in files.hypotheses and path in files.references
             problem = "is a hypothesis and a reference" if both else "is given twice"
             raise InputError(problem, where=path, fix="Give each file once")
-    plain = [path.removesuffix(".gz") for path in paths]
-    for named in (
-        [Path(path).stem for path in plain],
-        [Path(path).name for path in plain],
-        list(paths),
-    ):
-        if len(set(named)) == len(named):
-            break
+    plain = [Path(path.removesuffix(".gz")) for path in paths]
+    choices = [path.stem for path in plain], [path.name for path in plain], list(paths)
+    named = next(names for names in choices if len(set(names)) == len(paths))
     return dict(zip(paths, named, strict=True))
 
 
@@ -343,12 +328,14 @@ def _check_length(first: SystemTexts, other: SystemTexts) -> None:
     """Raises InputError for files of unequal lengths."""
     if first.segments == other.segments:
         return
-    longer = first if first.segments > other.segments else other
+    longer = max(first, other, key=lambda file: file.segments)
     fix = "Give one segment per line in every file, in the same order, an empty line for no text"
-    if longer.has_open_end:
-        fix = f"The last line of {longer.path} is empty: remove it, if it is no segment"
-    problem = f"{other.counted}, {first.path} has {first.counted}"
-    raise InputError(problem, where=other.path, fix=fix)
+    if longer.plain and not next(iter(longer.systems.values()))[-1].strip():
+        fix = f"The last line of {longer.path} is empty: remove it, if it is not a segment"
+    counted, expected = (
+        f"{file.segments} {'lines' if file.plain else 'segments'}" for file in (other, first)
+    )
+    raise InputError(f"{counted}, {first.path} has {expected}", where=other.path, fix=fix)
 
 
 def _by_name(files: Sequence[SystemTexts], names: Mapping[str, str]) -> dict[str, Texts]:
@@ -366,11 +353,13 @@ def _by_name(files: Sequence[SystemTexts], names: Mapping[str, str]) -> dict[str
     return texts_by_name
 
 
-def _only(file: SystemTexts, what: str) -> Texts:
-    """The texts of a file with one text per segment."""
+def _only(file: SystemTexts | None) -> Texts | None:
+    """The texts of a file with one text per segment; None without a file."""
+    if file is None:
+        return None
     if len(file.systems) != 1:
         problem = f"{len(file.systems)} texts per segment, expected one"
-        raise InputError(problem, where=file.path, fix=f"Give the {what} alone")
+        raise InputError(problem, where=file.path, fix="Give a line per segment")
     return next(iter(file.systems.values()))
 
 
@@ -379,50 +368,29 @@ def _first(files: Sequence[SystemTexts], part: Callable[[SystemTexts], T | None]
     return next(filter(None, map(part, files)), None)
 
 
-def _documents(files: OutputFiles, every: Sequence[SystemTexts]) -> Texts | None:
-    """The document of each segment: those given, or those that files agree on."""
-    path, documents = files.documents, None
-    if path is not None:
-        documents = _document_ids(path)
-        _check_length(every[0], SystemTexts(path, {"": documents}, plain=True))
-    else:
-        known = [file for file in every if file.documents]
-        for other in known[1:]:
-            _check_agreement(known[0], other)
-        if known:
-            path, documents = known[0].path, known[0].documents
-    if documents is not None:
-        check_together(documents, partial(_segment_of, path or ""))
-    return documents
-
-
-def _document_ids(path: str) -> Texts:
-    """The ids in a file, one per line; raises InputError for an empty one."""
-    source = TextLines(path)
-    ids = []
-    for number, line in source:
-        ids.append(line.decode().strip())
-        if not ids[-1]:
+def _check_ids(documents: Sequence[str], path: str) -> None:
+    """Raises InputError for an empty id of a document."""
+    for number, document in enumerate(documents, 1):
+        if not document.strip():
             problem = "an empty line, expected the id of a document"
-            raise source.refusal(number, problem, "Give every segment one")
-    if not ids:
-        raise source.refusal(0, "no document ids", "Give a line per segment")
-    return tuple(ids)
+            raise InputError(problem, where=f"{path}:{number}", fix="Give every segment one")
 
 
-def _check_agreement(first: SystemTexts, other: SystemTexts) -> None:
-    """Raises InputError where two files put a segment into different documents."""
-    pairs = zip(first.documents or (), other.documents or (), strict=True)
-    for number, (a, b) in enumerate(pairs):
-        if a != b:
-            problem = f"is of document {b!r:.80}, in {first.path} of {a!r:.80}"
-            where = _segment_of(other.path, number)
-            raise InputError(problem, where=where, fix="Give the same segments in the same order")
-
-
-def _segment_of(path: str, number: int) -> str:
-    """How errors name a segment of a file, by its number from 0."""
-    return f"{path}: segment {number + 1}"
+def _agreed_documents(every: Sequence[SystemTexts]) -> tuple[Texts | None, str | None]:
+    """The document of each segment as files know it, and the first of these; raises InputError where two disagree."""
+    known = [file for file in every if file.documents]
+    if not known:
+        return None, None
+    first, *others = known
+    for other in others:
+        pairs = zip(first.documents or (), other.documents or (), strict=True)
+        for number, (a, b) in enumerate(pairs, 1):
+            if a != b:
+                problem = f"is of document {b!r:.80}, in {first.path} of {a!r:.80}"
+                where = f"{other.path}: segment {number}"
+                fix = "Give the same segments in the same order"
+                raise InputError(problem, where=where, fix=fix)
+    return first.documents, first.path
 
 
 @dataclass(frozen=True)
@@ -450,15 +418,24 @@ class TextsInMemory:
     def __post_init__(self) -> None:
         if not self.systems:
             raise InputError("no systems", where="systems", fix="Give at least one")
-        lengths = {where: _length(where, column) for where, column in self._columns}
-        first = next(iter(lengths))
-        for where, length in lengths.items():
-            if not length:
-                raise InputError("no segments", where=where, fix="Give at least one")
-            if length != lengths[first]:
-                problem = f"found {length} segments, {first} has {lengths[first]}"
+        first, length = "", 0
+        for where, column in self._columns():
+            if isinstance(column, str | Mapping) or not hasattr(column, "__len__"):
+                fix = "Give a list with a value per segment"
+                raise InputError(f"found {excerpt(column)}", where=where, fix=fix)
+            first, length = (first, length) if first else (where, len(column))
+            if not length or len(column) != length:
+                problem = f"found {len(column)} segments, {first} has {length}"
                 raise InputError(problem, where=where, fix="Give a text of every segment")
-        check_together(self.ids, "documents[{}]".format)
+        seen: set[str] = set()
+        before = None
+        for number, document in enumerate(self.ids, 1):
+            if document != before and document in seen:
+                problem = f"document {document!r:.80} comes back after another"
+                fix = "Sort the segments by document, the same way everywhere"
+                raise InputError(problem, where=f"segment {number}", fix=fix)
+            seen.add(document)
+            before = document
 
     @property
     def ids(self) -> list[str]:
@@ -484,48 +461,16 @@ class TextsInMemory:
             yield row
             start = stop
 
-    @property
-    def _columns(self) -> list[tuple[str, Any]]:
+    def _columns(self) -> Iterator[tuple[str, Any]]:
         """All of them, with how errors name each."""
-        named = [(f"systems[{name!r:.80}]", column) for name, column in self.systems.items()]
-        for name, column in self.references.items():
-            named.append((f"references[{name!r:.80}]", column))
-        optional = {"sources": self.sources, "documents": self.documents}
-        named += [(name, column) for name, column in optional.items() if column is not None]
-        for dimension, scores in (self.human or {}).items():
-            for name, column in scores.items():
-                named.append((f"human[{dimension!r:.80}][{name!r:.80}]", column))
-        return named
-
-
-def _length(where: str, column: Any) -> int:
-    """How many segments a column has; raises InputError for what is none."""
-    if isinstance(column, str | Mapping) or not hasattr(column, "__len__"):
-        fix = "Give a list with a value per segment"
-        raise InputError(f"found {excerpt(column)}", where=where, fix=fix)
-    return len(column)
+        of_texts = {"systems": self.systems, "references": self.references}
+        of_texts |= {f"human[{name!r:.80}]": scores for name, scores in (self.human or {}).items()}
+        for where, columns in of_texts.items():
+            yield from ((f"{where}[{name!r:.80}]", column) for name, column in columns.items())
+        for where, column in (("sources", self.sources), ("documents", self.documents)):
+            if column is not None:
+                yield where, column
 
 
 def _cut(columns: Columns, start: int, stop: int) -> dict[str, list[Any]]:
     return {name: list(column[start:stop]) for name, column in columns.items()}
-
-
-def check_together(documents: Sequence[str], place_of: Callable[[int], str]) -> None:
-    """Checks that the segments of every document stand one after the other.
-
-    Args:
-        documents: of each segment.
-        place_of: how errors name a segment, by its number from 0.
-
-    Raises:
-        InputError: a document comes back after another.
-    """
-    seen: set[str] = set()
-    before = None
-    for number, document in enumerate(documents):
-        if document != before and document in seen:
-            problem = f"document {document!r:.80} comes back after another"
-            fix = "Sort the segments by document, the same way everywhere"
-            raise InputError(problem, where=place_of(number), fix=fix)
-        seen.add(document)
-        before = document

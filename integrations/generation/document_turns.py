@@ -8,9 +8,8 @@ decider nothing is chosen, and inputs need no document. It knows neither files n
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, InputError
@@ -25,7 +24,6 @@ from ...rerank.order import DocumentStream
 from ...rerank.scheduler import Program, Scheduler
 from .generator import Generator, Prompt
 from .prompt_templates import FewShotTemplates
-from .waiting_lists import Known
 
 
 @dataclass(slots=True)
@@ -37,12 +35,6 @@ class WaitingInput:
     after_gap: bool  # the line before it could not be read
     context: Context = NO_CONTEXT
     flags: tuple[str, ...] = ()
-
-    @property
-    def reading(self) -> str:
-        """A digest of all that its list is made from: the input, and what its context says."""
-        read = repr((self.prompt, self.context, self.flags))
-        return blake2b(read.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 class InputStreams:
@@ -129,15 +121,10 @@ class Turn(NamedTuple):
 
 
 class Done(NamedTuple):
-    """An input by its place, a digest of all that its list was made from, and what came of it."""
+    """The outcome of an input, by its place."""
 
     place: int
-    reading: str
     outcome: Turn | DiscorankError
-
-
-def nothing_known(place: int, reading: str) -> Known | None:
-    """No input was done by an earlier session."""
 
 
 class Turns:
@@ -221,9 +208,7 @@ class Turns:
         return bool(getattr(self.generator, "makes_batches", False))
 
     def outcomes(
-        self,
-        inputs: Sequence[Prompt | DiscorankError],
-        known: Callable[[int, str], Known | None] = nothing_known,
+        self, inputs: Sequence[Prompt | DiscorankError], chosen: Sequence[str | None] = ()
     ) -> Iterator[list[Done]]:
         """The outcomes of inputs in the order in which they come, those of one batch together.
 
@@ -232,16 +217,16 @@ class Turns:
 
         Args:
             inputs: the inputs, in order.
-            known: what was chosen for the input of this place, if an earlier session has done it from the same
-                reading; it does not come out again.
+            chosen: what an earlier session has chosen for the first ones, None where nothing could be; they do not
+                come out again.
 
         Raises:
             DiscorankError: nothing more can be generated; what was finished before has come out.
         """
         errors = [
-            Done(place, "", entry)
+            Done(place, entry)
             for place, entry in enumerate(inputs)
-            if isinstance(entry, DiscorankError)
+            if isinstance(entry, DiscorankError) and place >= len(chosen)
         ]
         if errors:
             yield errors
@@ -252,27 +237,22 @@ class Turns:
             for stream, waiting in queues:
                 if self.decider is None or len(wave) < self.generator.prompts_at_once:
                     wave += [(stream, job) for job in self.streams.ready(stream, waiting)]
-            yield from self._wave(wave, known)
+            yield from self._wave(wave, chosen)
 
     def _wave(
-        self,
-        wave: Sequence[tuple[DocumentStream, WaitingInput]],
-        known: Callable[[int, str], Known | None],
+        self, wave: Sequence[tuple[DocumentStream, WaitingInput]], chosen: Sequence[str | None]
     ) -> Iterator[list[Done]]:
         """The outcomes of inputs that do not wait for one another; their streams are extended by them."""
         streams = {job.place: (stream, job) for stream, job in wave}
-        earlier = {job.place: known(job.place, job.reading) for _, job in wave}
-        new = {place for place, one in earlier.items() if one is None}
-        for place, one in earlier.items():
-            if one is not None:
-                self.streams.chose(*streams[place], one.chosen)
+        new = {place for place in streams if place >= len(chosen)}
+        for place in streams.keys() - new:
+            self.streams.chose(*streams[place], chosen[place])
         # of a batch that was half done all is generated again, as it may depend on what stands in it
         jobs = [job for _, job in wave if new and (self.makes_batches or job.place in new)]
         for together in self._decided(jobs, new):
             for done in together:
                 self.streams.chose(*streams[done.place], _text_of(done.outcome))
             yield together
-        yield []  # what was known may be written now
 
     def replay(self, prompt: Prompt | None, chosen: str | None = None) -> None:
         """Counts an input that an earlier run has done, and what was chosen for it; None if it could not be read."""
@@ -313,9 +293,9 @@ class Turns:
             if job.place not in new:
                 continue
             if not isinstance(outcome, DiscorankError):
-                yield Done(job.place, job.reading, Turn(outcome, None, job.flags))
+                yield Done(job.place, Turn(outcome, None, job.flags))
             else:
-                yield Done(job.place, job.reading, outcome)
+                yield Done(job.place, outcome)
 
     def _filled(self, job: WaitingInput) -> Prompt | DiscorankError:
         if self.width and job.prompt.document is None:

@@ -2,25 +2,26 @@
 
     {"id", "source", "candidates", ...}      and "chosen": the index of the candidate, where something chooses
 A list is written and saved as soon as it and those before it are there; of documents in turns, those that are done
-before their turn wait in a file beside the output. A resumed run makes the same batches: of one that was half
-written, only what is missing is written. Outputs, checkpoints and error records are those of decoding runs.
+before their turn wait in memory. A resumed run makes the same batches: of one that was half written, only what is
+missing is written. Outputs, checkpoints and error records are those of decoding runs.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, ResumeError
-from ...rerank.lists import NOTHING, write_list
+from ...rerank.lists import NOTHING, Candidate, write_list
 from ...rerank.runs.resumable import Checkpoint, RowLoop, Stream, Written, as_line, outputs
 from ...rerank.runs.run_file import Measured
-from .document_turns import Done, Turn, Turns
+from ...rerank.votes.confidence import TOKENS
+from .document_turns import Turn, Turns
+from .generator import has_no_choice
 from .prompts import PromptEntry
-from .token_files import folder_of, with_tokens_written
-from .waiting_lists import NAME, Known, WaitingLists, chosen_text, has_no_choice
 
 _ALWAYS_COUNTED = ("rows", "candidates", "duplicates")
 
@@ -68,49 +69,32 @@ def run_generation(
         StoppedByErrorsError: more than `max_errors` error records.
         InputError: the input is refused whole.
     """
-    waiting_path = {NAME: Path(f"{out}.{NAME}.jsonl")} if out and turns.decider else NOTHING
-    checkpoint = outputs(out, turns.identity, {"name": name, **about}, waiting_path)
+    checkpoint = outputs(out, turns.identity, {"name": name, **about})
     replay = _Replay(turns, checkpoint)
-    folder = None if out is None else folder_of(out)
 
     def outcomes(source: Iterator[PromptEntry]) -> Generator[tuple[PromptEntry, Outcome]]:
-        waiting = WaitingLists(checkpoint)
         for block in _blocks(source, replay.begun, checkpoint.state.entries, turns.at_once):
-            yield from _outcomes(turns, block, waiting, folder)
-            waiting.end_block()
-        waiting.end()
+            yield from _outcomes(turns, block, checkpoint)
 
     loop = RowLoop(checkpoint, name, max_errors, on_progress)
     return loop.run(entries, replay.take, outcomes, _raised, lambda: Measured(turns.work))
 
 
 def _outcomes(
-    turns: Turns, block: EntryBlock, waiting: WaitingLists, folder: Path | None
+    turns: Turns, block: EntryBlock, checkpoint: Checkpoint | Stream
 ) -> Generator[tuple[PromptEntry, Outcome]]:
     """Every entry with its line or error, in order; what was done is saved before the next is waited for."""
-    first = waiting.next - len(block.chosen)
-
-    def known(place: int, reading: str) -> Known | None:
-        if place < len(block.chosen):
-            return Known(block.chosen[place])
-        return waiting.known(first + place, reading)
-
     inputs = [entry.record or entry.error for entry in block.entries]
-    for together in turns.outcomes(inputs, known):  # type: ignore[arg-type]
-        waiting.add(_numbered(first, done, folder) for done in together)
-        for outcome in waiting.ready():
-            yield block.entries[waiting.next - first], outcome
-        if together:
-            waiting.checkpoint.save()
-
-
-def _numbered(first: int, done: Done, folder: Path | None) -> tuple[int, str, Outcome]:
-    """Number, reading and what is written of an entry; `first` is the number of the block's first."""
-    if isinstance(done.outcome, DiscorankError):
-        return first + done.place, done.reading, done.outcome
-    record = with_tokens_written(done.outcome.record, folder)
-    turn = done.outcome._replace(record=record)
-    return first + done.place, done.reading, _written(turn)
+    outcomes: dict[int, Outcome] = {}
+    place = len(block.chosen)
+    for together in turns.outcomes(inputs, block.chosen):  # type: ignore[arg-type]
+        for done in together:
+            made = done.outcome
+            outcomes[done.place] = made if isinstance(made, DiscorankError) else _written(made)
+        while place in outcomes:
+            yield block.entries[place], outcomes.pop(place)
+            place += 1
+        checkpoint.save()
 
 
 def _raised(outcome: Outcome) -> Written:
@@ -152,12 +136,28 @@ def _ends_block(number: int, entry: PromptEntry, size: int) -> bool:
 
 def _written(outcome: Turn) -> Written:
     """The line of a list, and what it adds to the counts of the run."""
-    row = write_list(outcome.record)
+    record = outcome.record
+    candidates = [_without_tokens(candidate) for candidate in record.candidates]
+    row = write_list(replace(record, candidates=tuple(candidates)))
     if outcome.chosen is not None:
         row["chosen"] = outcome.chosen
     if outcome.flags:
         row["context_was_cut"] = True
     return {"rows": as_line(row)}, _counts(outcome)
+
+
+def _without_tokens(candidate: Candidate) -> Candidate:
+    """The candidate without the distributions of its tokens, which only Python has."""
+    fields = {key: value for key, value in candidate.fields.items() if key != TOKENS}
+    return replace(candidate, fields=fields)
+
+
+def _chosen_text(row: Mapping[str, Any]) -> str | None:
+    """The text chosen in a row that was written; None if nothing was."""
+    if "chosen" not in row:
+        return None
+    candidate = row["candidates"][row["chosen"]]
+    return str(candidate["text"] if isinstance(candidate, dict) else candidate)
 
 
 def _counts(turn: Turn) -> dict[str, int]:
@@ -200,7 +200,7 @@ class _Replay:
         self.number += 1
         chosen = None  # also where an error record was written instead of a list
         if self.row and entry.record and self.row["id"] == entry.record.id:
-            chosen, self.row = chosen_text(self.row), None
+            chosen, self.row = _chosen_text(self.row), None
         self.begun.append(DoneEntry(entry, chosen))
         if _ends_block(self.number, entry, self.turns.at_once):
             for one in self.begun:

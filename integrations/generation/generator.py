@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
+from warnings import warn
 
 from ...metrics.errors import DiscorankError, InputError, unknown
 from ...metrics.registry import MetricLike
@@ -61,6 +62,16 @@ class Prompt:
             references=self.references,
             extra=self.extra,
         )
+
+    def generated(
+        self, candidates: Sequence[Candidate], pseudo_references: Sequence[Candidate] = ()
+    ) -> Generated:
+        """The candidate list of this prompt, or the error that stands for it where every candidate is empty."""
+        if any(str(candidate.text).strip() for candidate in candidates):
+            return self.with_candidates(candidates, pseudo_references)
+        problem = f"the model generated nothing: {len(candidates)} empty candidates"
+        fix = "Look at the end of the prompt, and at what ends a candidate"
+        return InputError(problem, where="text", fix=fix)
 
 
 Generated = CandidateList | DiscorankError
@@ -162,7 +173,15 @@ def in_groups(settings: Mapping[str, Any], *groups: Collection[str]) -> list[dic
 
 
 def lists_of(generator: Generator, prompts: Iterable[Prompt]) -> Iterator[CandidateList]:
-    """The candidate lists of all prompts; the first error is raised, with the id of its prompt."""
+    """The candidate lists of all prompts, with a warning as `warning_of_no_choice`.
+
+    Raises:
+        DiscorankError: the first error, with the id of its prompt.
+    """
+    return warning_of_no_choice(_lists(generator, prompts))
+
+
+def _lists(generator: Generator, prompts: Iterable[Prompt]) -> Iterator[CandidateList]:
     ids: deque[str] = deque()
 
     def named() -> Iterator[Prompt]:
@@ -175,3 +194,22 @@ def lists_of(generator: Generator, prompts: Iterable[Prompt]) -> Iterator[Candid
         if isinstance(generated, DiscorankError):
             raise generated.inside(f"text {prompt_id!r}")
         yield generated
+
+
+def has_no_choice(record: CandidateList) -> bool:
+    """Whether several candidates are all the same text."""
+    texts = {candidate.text for candidate in record.candidates}
+    return len(record.candidates) > 1 and len(texts) == 1
+
+
+def warning_of_no_choice(lists: Iterable[CandidateList]) -> Iterator[CandidateList]:
+    """The lists; warns behind the last how many of them have one distinct candidate."""
+    num_lists = without_choice = 0
+    for record in lists:
+        num_lists += 1
+        without_choice += has_no_choice(record)
+        yield record
+    if without_choice:
+        problem = f"{without_choice} of {num_lists} lists have one distinct candidate"
+        remedy = "raise the temperature, or lower the cutoff"
+        warn(f"{problem}, so that nothing is chosen: {remedy}", UserWarning, stacklevel=2)

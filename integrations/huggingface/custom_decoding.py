@@ -18,8 +18,7 @@ from ...rerank.choice import Ranking
 from ...rerank.engines.interface import Engine
 from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import Reranker
-from ..generation.generator import Prompt
-from ..generation.waiting_lists import warning_of_no_choice
+from ..generation.generator import Prompt, warning_of_no_choice
 from .generator import HuggingFaceGenerator, decider_and_settings
 from .model_loading import GenerationSettings
 

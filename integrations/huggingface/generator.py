@@ -14,7 +14,7 @@ from ...metrics.errors import DiscorankError, InputError, excerpt
 from ...metrics.execution.meter import Meter
 from ...metrics.neural.models.context_tokens import PlainTexts, control_tokens
 from ...metrics.registry import MetricLike
-from ...metrics.text.texts import Document
+from ...metrics.text.texts import Document, plain_value
 from ...rerank.choice import Ranking
 from ...rerank.engines.interface import Engine
 from ...rerank.lists import Candidate
@@ -23,7 +23,6 @@ from ...rerank.messages import user_text
 from ...rerank.reranker import Reranker
 from ...rerank.votes.confidence import TOKENS, TokenLogprobs, confidence_of
 from ..generation.generator import Generated, Prompt, before_stop, decider_of, in_groups, lists_of
-from ..generation.waiting_lists import checked, warning_of_no_choice
 from ..scoring.list_prompts import LEAD
 from .model_loading import (
     GenerationSettings,
@@ -220,7 +219,7 @@ class HuggingFaceGenerator:
             _, num_cut = reading
             if num_cut:
                 prompt = prompt.with_extra({"truncated_input_tokens": num_cut})
-            yield checked(prompt.with_candidates(*(pool.candidates(i) for pool in pools)))
+            yield prompt.generated(*(pool.candidates(i) for pool in pools))
             i += 1
 
     def _read(self, prompt: Prompt) -> tuple[list[int], int] | DiscorankError:
@@ -312,12 +311,9 @@ def generate(
             cannot be read.
     """
     decider, generation = decider_and_settings(utility, settings)
+    texts = plain_value(texts)
     if isinstance(texts, str | Document):
-        raise InputError(
-            f"found {excerpt(texts)}",
-            where="texts",
-            fix="Give a list of texts",
-        )
+        raise InputError(f"found {excerpt(texts)}", where="texts", fix="Give a list of texts")
     is_conversation = bool(texts) and isinstance(texts[0], Mapping)
     every = [texts] if is_conversation else texts
     prompts = [_prompt(text, i) for i, text in enumerate(every)]
@@ -329,7 +325,7 @@ def generate(
         )
     generator = HuggingFaceGenerator(model, tokenizer, generation)
     _check_texts(generator, prompts)
-    return list(decider.decode(warning_of_no_choice(lists_of(generator, prompts)), engine))
+    return list(decider.decode(lists_of(generator, prompts), engine))
 
 
 def _prompt(text: Any, number: int) -> Prompt:

@@ -32,19 +32,25 @@ from ...metrics.text.texts import Comparison, Document, Item
 from ..files.reply_choices import sendable
 from ..server.score_server import ServerMetric
 from .calls import CallBounds, JudgeCalls, KeptAnswers, Spending
-from .injection import FLAG, speaks_to_judge, untagged
 from .judge_answers import errors_in, estimated_tokens
 from .judge_prompts import (
     BUILT_IN,
     CONTEXTS,
+    FLAG,
     JudgePrompt,
     JudgeQuestion,
     Requests,
     read_prompt,
+    speaks_to_judge,
+    untagged,
 )
 
 PROMPT_LENGTH = 1000  # characters of a prompt beside its texts, about
 SAME = 0.5  # a text against itself
+REASONS = (
+    "judgement: what the answers below are worth, on the scale of the prompt; "
+    "errors: where the errors stand that an answer lists"
+)
 Cell = tuple[int, int, int]  # rows of hypothesis, reference (-1: none) and source (-1: none)
 
 
@@ -392,10 +398,7 @@ class JudgeWithReference(JudgeMetric):
     info: ClassVar[Info] = Info(
         summary="a language model on a server judges a hypothesis beside a reference",
         version=2,
-        reasons=(
-            "judgement: what the answers below are worth, on the scale of the prompt; "
-            "errors: where the errors stand that an answer lists"
-        ),
+        reasons=REASONS,
         papers=("kocmi2023large",),
         may_lack=True,
         costly_pairs=True,
@@ -417,10 +420,7 @@ class JudgeWithoutReference(JudgeMetric):
     info: ClassVar[Info] = Info(
         summary="a language model on a server judges a hypothesis beside its source",
         version=2,
-        reasons=(
-            "judgement: what the answers below are worth, on the scale of the prompt; "
-            "errors: where the errors stand that an answer lists"
-        ),
+        reasons=REASONS,
         papers=("kocmi2023large",),
         may_lack=True,
         costly_pairs=True,

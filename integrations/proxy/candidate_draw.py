@@ -1,88 +1,94 @@
 """The candidates of one request, as they come from upstream: texts to choose from, whole choices to answer with.
 
-Candidates of other requests are never seen here: each draw has requests of its own. Where several models stand behind
-the server, each gives its share of the candidates; which of them are waited for says `panel`.
+Each draw has requests of its own, so candidates of different requests cannot mix. Of several upstreams each gives its
+share of the candidates, which carry its name as ``system``. Waiting ends when a quorum of upstreams has given its
+candidates, when the others have failed, or at the deadline, with what has come.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import monotonic
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from ...metrics.errors import DiscorankError, InputError, ResourceError
+from ...metrics.errors import InputError, ResourceError
 from ...rerank.lists import NOTHING, Candidate
 from ...rerank.messages import value_at
 from ..files.reply_choices import is_unfinished, total_logprob
-from ..server.exchange import BusyError, Exchange, Hold, RefusedError, UnusableError
+from ..server.exchange import Exchange, Hold, JsonReply, RefusedError
 from ..server.generator import Drawing, candidates_in, seed_of
-from ..server.server_probe import LOGPROB_FORMS, LogprobForm, ServerProbe
 from .api_errors import ApiError, from_upstream
-from .panel import SYSTEM, ModelCost, Outcome, tokens_of
 from .questions import Question
-from .settings import DrawingSettings
+from .settings import DrawingSettings, UpstreamSpec
 from .tool_calls import calls_of
 
+SYSTEM = "system"  # the field of a candidate that names its model
+MAX_TOKENS = 1 << 53  # more is not a count; up to here, floats are exact
 TIMES_IGNORED = 3  # requests for several in a row that brought one, after which no more are made
 IGNORED_SECONDS = 60.0  # until one is made again
-MAX_MODELS = 64  # of which is known how they give log-probabilities
-_PLACE = "place"  # field of a candidate: where its choice stands in its reply
+LOGPROB_KEYS = {True: {"logprobs": True, "top_logprobs": 1}, False: {"logprobs": 1}}  # of chats
 
 
-class UpstreamCall(NamedTuple):
-    """A request upstream: the numbers of the server and of the request among those to it, and the model's name."""
+@dataclass(frozen=True, slots=True, eq=False)
+class UpstreamReply:
+    """A reply of an upstream.
 
-    server: int
+    Args:
+        value: what it answered.
+        number: of the request among those to the upstream.
+        system: the name of the upstream; empty for a single one without a name.
+        request_id: that the upstream gave the request.
+    """
+
+    value: Any
     number: int
-    system: str = ""
+    system: str
+    request_id: str | None
 
-
-class LeftOut(NamedTuple):
-    """A choice of a reply that could not be used: the request, its place in the reply, and why."""
-
-    call: UpstreamCall
-    choice: int
-    reason: str
-
-    def as_json(self) -> dict[str, Any]:
-        """As the answer tells it."""
-        named = {SYSTEM: self.call.system} if self.call.system else {}
-        return {"request": self.call.number, "choice": self.choice, "reason": self.reason, **named}
+    @property
+    def named(self) -> dict[str, str]:
+        """The name of the upstream, as answers have it."""
+        return {SYSTEM: self.system} if self.system else {}
 
 
 class Drawn(NamedTuple):
-    """A candidate, the choice that it was, and the request that brought it."""
+    """A candidate, the choice that it was, and the reply that brought it."""
 
     candidate: Candidate
     choice: Mapping[str, Any]
-    call: UpstreamCall
+    reply: UpstreamReply
 
     def with_text(self, text: str) -> Candidate:
-        """The candidate as one of this text, such as an argument of its call."""
-        fields = {SYSTEM: self.call.system} if self.call.system else NOTHING
-        return Candidate(text, self.candidate.logprob, fields)
+        """The candidate with another text, such as its calls of tools."""
+        return Candidate(text, self.candidate.logprob, self.reply.named or NOTHING)
 
-    def left_out(self, reason: str) -> LeftOut:
-        """The same as a choice that could not be used."""
-        return LeftOut(self.call, int(self.candidate.fields[_PLACE]), reason)
+    def left_out(self, reason: str) -> dict[str, Any]:
+        """The entry of an answer about a choice that could not be used."""
+        choices = self.reply.value["choices"]
+        place = next(i for i, choice in enumerate(choices) if choice is self.choice)
+        return left_out(self.reply, place, reason)
 
 
-def _calling(choice: Any, text: Candidate | InputError) -> Candidate | InputError:
-    """The candidate of a choice that calls tools, which need not say anything; any other as it is."""
-    if isinstance(text, Candidate) or not isinstance(choice, Mapping) or not calls_of(choice):
-        return text
-    try:
-        logprob = total_logprob(choice)
-    except InputError:
-        logprob = None
-    return Candidate("", logprob, {"unfinished": True} if is_unfinished(choice) else NOTHING)
+def left_out(reply: UpstreamReply, place: int, reason: str) -> dict[str, Any]:
+    """The entry of an answer about the choice of a reply that could not be used."""
+    return {"request": reply.number, "choice": place, "reason": reason, **reply.named}
+
+
+def tokens_of(reply: Any) -> tuple[int, int]:
+    """Tokens of the prompt and of the texts of a reply, as the server counts them; 0 where it does not say."""
+    usage = value_at(reply, "usage")
+    counts = [value_at(usage, f"{kind}_tokens") for kind in ("prompt", "completion")]
+    prompt, completion = (
+        count if isinstance(count, int) and 0 < count < MAX_TOKENS else 0 for count in counts
+    )
+    return prompt, completion
 
 
 class WordlessError(Exception):
-    """A reply whose choices have no text, such as a refusal, or the call of a tool; it answers as it is."""
+    """A reply whose choices have no text, such as a refusal; it answers as it is."""
 
     def __init__(self, reply: Mapping[str, Any]) -> None:
         super().__init__("no text")
@@ -92,69 +98,34 @@ class WordlessError(Exception):
 class Upstream:
     """A server that candidates come from.
 
-    Whether it gives several candidates for one request is asked again after a while, as once may be a fault.
+    Whether it gives several candidates for one request is tried again after a while, as once may be a fault.
 
     Args:
         exchange: requests to it.
-        name: of its model among others; empty where there is one server without a name.
-        model: what the server calls it; empty for what a request says.
-        report: takes what is worth telling people, if anybody is to be told.
+        spec: its name, and the name of its model.
+        report: takes lines for the operator.
         clock: returns the time in seconds.
     """
 
     def __init__(
         self,
         exchange: Exchange,
-        name: str = "",
-        model: str = "",
-        report: Callable[[str], object] | None = None,
+        spec: UpstreamSpec,
+        report: Callable[[str], object],
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self.exchange, self.name, self.model = exchange, name, model
-        self._report = report
-        # whether it gave nothing when it was asked last, while others answered
-        self.is_failing = False
-        self._clock = clock
+        self.exchange, self.name, self.model = exchange, spec.name, spec.model
+        self.is_failing = False  # whether it gave nothing when it was asked last
+        self._report, self._clock = report, clock
         self._num_ignored = 0  # requests for several in a row that brought one
         self._ignores_until = 0.0
-        # by model, and whether it is a chat
-        self._forms: dict[tuple[str, bool], asyncio.Task[LogprobForm | None]] = {}
-
-    async def logprob_form(self, question: Question, further: Mapping[str, Any]) -> LogprobForm:
-        """The form that brings log-probabilities of a model, which is asked once.
-
-        Raises:
-            DiscorankError: it cannot be asked.
-            ApiError: there is none, so that candidates would be paid for nothing.
-        """
-        key = (self.model or question.model, question.chat)
-        if key not in self._forms:
-            probe = ServerProbe(self.exchange, *key, further, {})
-            while len(self._forms) >= MAX_MODELS:
-                self._forms.pop(next(iter(self._forms))).cancel()
-            self._forms[key] = asyncio.create_task(probe.logprob_form())
-        try:
-            form = await asyncio.shield(self._forms[key])
-        except DiscorankError:
-            self._forms.pop(key, None)  # it may be another time
-            raise
-        if form is None:
-            tried = " or ".join(one.name for one in LOGPROB_FORMS[question.chat])
-            problem = (
-                f"upstream gives no log-probabilities (asked by {tried}), and the choice reads them"
-            )
-            raise ApiError(503, problem, code="no_choice", retry_seconds=5, report=problem)
-        return form
 
     def note(self, problem: ApiError | None) -> None:
-        """Takes why nothing came of one of several servers, or that something did; tells people when that changes."""
-        if (problem is not None) == self.is_failing:
-            return
-        self.is_failing = problem is not None
-        if self._report is None:
-            return
-        words = "answers again" if problem is None else problem.report or problem.message
-        self._report(f"discorank: upstream {self.name}: {words}")
+        """Note why an upstream among others gave nothing, or that it gave something; reports changes."""
+        if (problem is not None) != self.is_failing:
+            self.is_failing = problem is not None
+            words = "answers again" if problem is None else problem.report or problem.message
+            self._report(f"discorank: upstream {self.name}: {words}")
 
     @property
     def accepts_n(self) -> bool:
@@ -162,7 +133,7 @@ class Upstream:
         return self._clock() >= self._ignores_until
 
     def gave(self, is_one: bool) -> None:
-        """Notes whether a request for several candidates brought one."""
+        """Note whether a request for several candidates brought one."""
         self._num_ignored = self._num_ignored + 1 if is_one else 0
         if self._num_ignored >= TIMES_IGNORED:
             self._ignores_until = self._clock() + IGNORED_SECONDS
@@ -170,167 +141,135 @@ class Upstream:
 
 
 class _Share:
-    """The candidates that one server is asked for.
+    """The candidates that one upstream is asked for.
 
     Args:
-        number: of the server.
-        upstream: the server.
+        upstream: where they come from.
+        size: how many it gives at most.
         question: the request.
-        settings: how candidates are drawn.
         reads_logprobs: whether log-probabilities are asked for, whether the request does or not.
-        most_at_once: for how many candidates one request to the server may be; None for all.
+        most_at_once: for how many candidates one request upstream may be; None for all.
         retries: how often a request is repeated at most; as the connection says if not given.
     """
 
     def __init__(
         self,
-        number: int,
         upstream: Upstream,
+        size: int,
         question: Question,
-        settings: DrawingSettings,
         reads_logprobs: bool,
         most_at_once: int | None,
         retries: int | None,
     ) -> None:
-        self.number, self.upstream, self.name = number, upstream, upstream.name
-        self._question, self._settings = question, settings
+        self.upstream, self.size, self._question = upstream, size, question
         self._reads_logprobs, self._retries = reads_logprobs, retries
-        self._path = "chat/completions" if question.chat else "completions"
-        self.drawing = Drawing(0, self._body, most_at_once)
-        self.fatal: DiscorankError | ApiError | None = None
+        self.drawing: Drawing[Drawn] = Drawing(0, self._body, most_at_once)
         self.wordless: Mapping[str, Any] | None = None
-        self.failed: list[LeftOut] = []
-        self.num_requests = 0
+        self.left_out: list[dict[str, Any]] = []
+        self.replies: list[UpstreamReply] = []
+        self._num_requests = 0
         self._refused_n = False  # and nothing came since
-        self._began = monotonic()
-        self._last_reply: float | None = None
+        self._began = self._last_reply = monotonic()
 
     @property
-    def is_over(self) -> bool:
-        """Whether nothing more comes of it."""
-        return self.fatal is not None or self.drawing.done
-
-    @property
-    def has_candidates(self) -> bool:
-        """Whether anything came of it."""
-        return any(self.drawing.candidates_of.values())
-
-    @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> str:
         """What became of it so far."""
-        if not self.is_over:
+        if not self.drawing.done:
             return "dropped"
-        return "answered" if self.has_candidates or self.wordless is not None else "failed"
+        return "answered" if self.drawing.came or self.wordless is not None else "failed"
 
     @property
     def problem(self) -> ApiError:
         """Why nothing came of it, as an answer to the request."""
-        error = self.fatal or self.drawing.error or InputError("nothing came", where="server")
-        return error if isinstance(error, ApiError) else from_upstream(error)
+        return from_upstream(self.drawing.error or InputError("nothing came", where="server"))
 
     @property
-    def seconds(self) -> float:
-        """How long it took: until its last reply, or until now where it has none, or more are awaited."""
-        if self._last_reply is None or not self.is_over:
-            return monotonic() - self._began
-        return self._last_reply - self._began
+    def cost(self) -> dict[str, Any]:
+        """What its upstream was asked for, and what came of it, as the answer has it."""
+        tokens = [tokens_of(reply.value) for reply in self.replies]
+        is_known = self.drawing.done and self._last_reply > self._began
+        until, outcome = self._last_reply if is_known else monotonic(), self.outcome
+        return {
+            SYSTEM: self.upstream.name,
+            "outcome": outcome,
+            "candidates": len(self.drawing.candidates()),
+            "requests": self._num_requests,
+            "prompt_tokens": sum(prompt for prompt, _ in tokens),
+            "completion_tokens": sum(completion for _, completion in tokens),
+            "seconds": round(until - self._began, 4),
+            **({"problem": self.problem.message} if outcome == "failed" else {}),
+        }
 
-    def note(self) -> None:
-        """Tells its server what came of it, where that is known and there are others."""
-        if self.name and self.outcome != "dropped":
-            self.upstream.note(self.problem if self.outcome == "failed" else None)
-
-    @property
-    def pause_seconds(self) -> float:
-        """Seconds until its server may be asked again."""
-        return self.upstream.exchange.pause_seconds
-
-    def leave_out(self) -> None:
-        """Ask its server for nothing, as it is paused."""
-        problem = f"busy; it may be asked again in {self.pause_seconds:.0f} seconds"
-        self.drawing.failed(0, BusyError(problem, where="server"))
-
-    def call(self, number: int) -> UpstreamCall:
-        """A request to it."""
-        return UpstreamCall(self.number, number, self.name)
-
-    def requests(self, hold: Hold | None) -> list[tuple[asyncio.Task[Any], int, int]]:
-        """The requests that are lacking, under way: number, and for how many candidates each is."""
-        if self.fatal is not None:
-            return []
+    def requests(self, hold: Hold | None) -> list[tuple[asyncio.Task[JsonReply], int, int]]:
+        """Send the requests that are lacking; the number of each, and for how many candidates it is."""
         lacking = []
+        path = "chat/completions" if self._question.chat else "completions"
         for call, n, body in self.drawing.requests(self.upstream.accepts_n):
-            asked = asyncio.create_task(self._asked(body, hold))
-            lacking.append((asked, call, n))
-        self.num_requests += len(lacking)
+            content = self._question.content_with(body)
+            sending = self.upstream.exchange.reply_to(
+                path, content, self._retries, surrogates=True, hold=hold
+            )
+            lacking.append((asyncio.create_task(sending), call, n))
+        self._num_requests += len(lacking)
         return lacking
 
-    async def _asked(self, body: dict[str, Any], hold: Hold | None) -> Any:
-        """The reply to a request; raises ApiError where the log-probabilities that are read cannot be had."""
-        if self._reads_logprobs:
-            try:
-                form = await self.upstream.logprob_form(self._question, self._settings.further)
-            except DiscorankError as error:
-                raise from_upstream(error) from None
-            asked = body if self._question.logprobs else {}
-            body = {**body, **form.keys, **asked}
-        content = self._question.content_with(body)
-        exchange, retries = self.upstream.exchange, self._retries
-        return await exchange.reply_to(self._path, content, retries, surrogates=True, hold=hold)
-
     def _body(self, call: int, n: int) -> dict[str, Any]:
-        """What a request for n candidates has of its own: where the user names a seed, others after the first."""
+        """What a request for n candidates has of its own; if the user names a seed, others after the first."""
         body = {**self._question.varied, "n": n}
+        if self._reads_logprobs:
+            asked = body if self._question.logprobs else {}
+            body = {**body, **LOGPROB_KEYS[self._question.chat], **asked}
         if self.upstream.model:
             body["model"] = self.upstream.model
         if call and isinstance(body.get("seed"), int):
             body["seed"] = seed_of(body["seed"], call)
         return body
 
-    def take(self, task: asyncio.Task[Any], n: int) -> Any:
-        """The reply of a request for n candidates that ended; None where it failed, whose error is noted."""
+    def take(self, task: asyncio.Task[JsonReply], call: int, n: int) -> None:
+        """Take the reply to a request for n candidates, or its error; raises ApiError if it finds no memory."""
         self._last_reply = monotonic()
         try:
-            return task.result()
+            reply = task.result()
         except RefusedError as error:
             self.drawing.refused(n, error)
             self._refused_n = n > 1
-        except (UnusableError, ApiError) as error:
-            self.fatal = error
         except (ResourceError, InputError) as error:
             self.drawing.failed(n, error)
-        return None
+        else:
+            self._take_reply(call, n, reply)
 
-    def take_reply(self, call: int, n: int, reply: Any) -> None:
-        """Takes the candidates of a reply, each with its place."""
-        texts = candidates_in(reply)
-        given = value_at(reply, "choices")
-        if self._question.tools is not None and isinstance(given, list):
-            texts = [_calling(*pair) for pair in zip(given, texts, strict=False)] or texts
-        named = {SYSTEM: self.name} if self.name else {}
-        choices = [
-            replace(text, fields={**text.fields, _PLACE: place, **named})
-            if isinstance(text, Candidate)
-            else text
-            for place, text in enumerate(texts)
-        ]
-        self.failed += [
-            LeftOut(self.call(call), place, error.problem)
-            for place, error in enumerate(texts)
-            if isinstance(error, InputError)
-        ]
-        self.drawing.take(call, n, choices)
-        if not self.drawing.candidates_of[call]:
-            self._note_wordless(reply)
+    def _take_reply(self, call: int, n: int, answer: JsonReply) -> None:
+        """Take the candidates of a reply."""
+        reply = UpstreamReply(answer.value, call, self.upstream.name, answer.request_id)
+        given, texts = value_at(reply.value, "choices"), candidates_in(reply.value)
+        choices: list[Drawn | InputError] = []
+        for place, text in enumerate(texts):
+            choice: Any = given[place] if isinstance(given, list) and given else None
+            candidate = text if self._question.tools is None else _calling(choice, text)
+            if isinstance(candidate, InputError):
+                self.left_out.append(left_out(reply, place, candidate.problem))
+                choices.append(candidate)
+            else:
+                named = replace(candidate, fields={**candidate.fields, **reply.named})
+                choices.append(Drawn(named, choice, reply))
+        came = [one.candidate for one in choices if isinstance(one, Drawn)]
+        if self._reads_logprobs and came and all(one.logprob is None for one in came):
+            problem = "no log-probabilities, which the choice reads"
+            self.drawing.failed(n, InputError(problem, where="server"))
             return
-        if self._refused_n or n > 1:
+        self.drawing.take(call, n, choices)
+        if isinstance(reply.value, Mapping):
+            self.replies.append(reply)
+        if not self.drawing.candidates_of[call]:
+            self._note_wordless(reply.value)
+        elif self._refused_n or n > 1:
             is_one = len(choices) == 1
             self.upstream.gave(is_one)
             self.drawing.one_at_a_time |= is_one
             self._refused_n = False
 
     def _note_wordless(self, reply: Any) -> None:
-        """Keeps a reply that has choices, but no text: more requests would bring no other."""
+        """Keep a reply that has choices without a text: more requests would bring no other."""
         choices = value_at(reply, "choices")
         listed = choices if isinstance(choices, list) else []
         messages = [value_at(choice, "message") for choice in listed]
@@ -339,8 +278,19 @@ class _Share:
             self.drawing.given_up = True
 
 
+def _calling(choice: Any, text: Candidate | InputError) -> Candidate | InputError:
+    """The candidate of a choice that calls tools, whose text may be missing; any other as it is."""
+    if isinstance(text, Candidate) or not isinstance(choice, Mapping) or not calls_of(choice):
+        return text
+    try:
+        logprob = total_logprob(choice)
+    except InputError:
+        logprob = None
+    return Candidate("", logprob, {"unfinished": True} if is_unfinished(choice) else NOTHING)
+
+
 class CandidateDraw:
-    """Draws the candidates of a request; a context manager, at whose end what is under way is dropped.
+    """Draws the candidates of a request; a context manager, at whose end requests in flight are dropped.
 
     Args:
         upstreams: where they come from, each its share of `question.sizes`.
@@ -348,8 +298,6 @@ class CandidateDraw:
         settings: how they are drawn.
         reads_logprobs: whether log-probabilities are asked for, whether the request does or not.
         hold: takes the size of each piece of a reply, which is kept.
-        quorum: how many servers have to have given their candidates; then the others are not waited for. All if it is
-            None.
     """
 
     def __init__(
@@ -359,30 +307,27 @@ class CandidateDraw:
         settings: DrawingSettings,
         reads_logprobs: bool,
         hold: Hold | None = None,
-        quorum: int | None = None,
     ) -> None:
         self._hold = hold
         # of several, those that are late are left out as they are: one request each brings all of its share
-        self._is_panel = len(upstreams) > 1
-        most_at_once = settings.candidates_per_request if self._is_panel else settings.most_at_once
-        # where others work, nobody waits for the repetitions of one that failed when it was asked last
+        is_panel = len(upstreams) > 1
+        most_at_once = settings.candidates_per_request if is_panel else settings.most_at_once
+        # if others work, nobody waits for the repetitions of one that failed when it was asked last
         others_work = not all(upstream.is_failing for upstream in upstreams)
-        self._shares = []
-        for number, upstream in enumerate(upstreams):
-            retries = 0 if upstream.is_failing and others_work else None
-            if question.sizes[number]:
-                share = _Share(
-                    number, upstream, question, settings, reads_logprobs, most_at_once, retries
-                )
-                self._shares.append(share)
-                if self._is_panel and share.pause_seconds:
-                    share.leave_out()
-        self._sizes = question.sizes
-        self._quorum = min(quorum or len(self._shares), len(self._shares))
-        self._under_way: dict[asyncio.Task[Any], tuple[_Share, int, int]] = {}
-        self.replies: dict[UpstreamCall, Mapping[str, Any]] = {}
-        self.request_ids: dict[UpstreamCall, str] = {}  # that upstream gave them
-        self.costs: Sequence[ModelCost] = ()  # of each model, as it was when drawing ended
+        self._shares = [
+            _Share(
+                upstream,
+                size,
+                question,
+                reads_logprobs,
+                most_at_once,
+                0 if upstream.is_failing and others_work else None,
+            )
+            for upstream, size in zip(upstreams, question.sizes, strict=True)
+            if size
+        ]
+        self._quorum = min(settings.quorum or len(self._shares), len(self._shares))
+        self._in_flight: dict[asyncio.Task[JsonReply], tuple[_Share, int, int]] = {}
         self.until: float | None = None  # by the clock of `monotonic`, when waiting ends
         if settings.deadline_seconds is not None:
             self.until = monotonic() + settings.deadline_seconds
@@ -396,138 +341,101 @@ class CandidateDraw:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Drops what is under way."""
-        for task in self._under_way:
+        """Drop the requests in flight."""
+        for task in self._in_flight:
             task.cancel()
-        if self._under_way:
-            await asyncio.wait(self._under_way)
+        if self._in_flight:
+            await asyncio.wait(self._in_flight)
 
     async def draw(self, size: int) -> None:
-        """Draws until there are `size` candidates, as many servers as need be gave theirs, or the time is up.
+        """Draw until there are `size` candidates, as many upstreams as need be gave theirs, or the time is up.
 
         Raises:
             WordlessError: what came has no text.
             ApiError: nothing came.
         """
         for share in self._shares:
-            share.drawing.size = min(size, self._sizes[share.number])
-        try:
-            await self._waited()
-            if self._is_panel and not self.drawn and not any(s.wordless for s in self._shares):
-                await self._resumed()
-        finally:
-            self.costs = [self._cost(share) for share in self._shares if share.name]
-            for share in self._shares:
-                share.note()
-        if self.drawn:
-            return
+            share.drawing.size = min(size, share.size)
+        await self._wait()
         for share in self._shares:
-            if share.wordless is not None:
-                raise WordlessError(share.wordless)
-        raise self._problem()
+            if share.upstream.name and share.outcome != "dropped":
+                share.upstream.note(share.problem if share.outcome == "failed" else None)
+        if not self.drawn:
+            for share in self._shares:
+                if share.wordless is not None:
+                    raise WordlessError(share.wordless)
+            raise self._problem()
 
-    async def _waited(self) -> None:
-        """Sends requests and takes replies until it is enough, or the time is up and there is a candidate."""
+    async def _wait(self) -> None:
+        """Send requests and take replies until it is enough, or the time is up and there is a candidate."""
         self._send()
         while not self._is_enough:
             done, _ = await asyncio.wait(
-                self._under_way, timeout=self._seconds_left(), return_when=asyncio.FIRST_COMPLETED
+                self._in_flight, timeout=self._seconds_left(), return_when=asyncio.FIRST_COMPLETED
             )
             if not done and self.drawn:
                 return
             for task in done:
-                self._take(task)
+                share, call, n = self._in_flight.pop(task)
+                share.take(task, call, n)
             self._send()
 
-    async def _resumed(self) -> None:
-        """Wait for the first of the servers that are paused, as no other gave anything, and ask it."""
-        paused = [share for share in self._shares if share.pause_seconds]
-        if paused:
-            first = min(paused, key=lambda share: share.pause_seconds)
-            await asyncio.sleep(first.pause_seconds)
-            first.fatal = None
-            first.drawing.begin_again()
-            await self._waited()
+    def _send(self) -> None:
+        """Send the requests that are lacking."""
+        for share in self._shares:
+            for task, call, n in share.requests(self._hold):
+                self._in_flight[task] = (share, call, n)
 
     @property
     def _is_enough(self) -> bool:
         """Whether nothing more is waited for."""
-        over = [share for share in self._shares if share.is_over]
-        num_answers = sum(share.has_candidates for share in over)
+        over = [share for share in self._shares if share.drawing.done]
+        num_answers = sum(share.drawing.came for share in over)
         return len(over) == len(self._shares) or num_answers >= self._quorum
+
+    def _seconds_left(self) -> float | None:
+        """Seconds until the time is up; there is always time for one candidate."""
+        if self.until is None or not self.drawn:
+            return None
+        return max(0.0, self.until - monotonic())
 
     @property
     def is_over(self) -> bool:
         """Whether no more candidates will come."""
         is_late = self.until is not None and monotonic() >= self.until
-        ended = [share.drawing.given_up or share.fatal is not None for share in self._shares]
-        return is_late or all(ended)
+        return is_late or all(share.drawing.given_up for share in self._shares)
 
     @property
     def drawn(self) -> list[Drawn]:
-        """The candidates so far, in the order of the servers and of the requests to each."""
-        drawn = []
-        for share in self._shares:
-            for number, candidates in sorted(share.drawing.candidates_of.items()):
-                call = share.call(number)
-                drawn += [Drawn(one, self._choice(call, one), call) for one in candidates]
-        return drawn
+        """The candidates so far, in the order of the upstreams and of the requests to each."""
+        return [one for share in self._shares for one in share.drawing.candidates()]
 
     @property
-    def failed(self) -> list[LeftOut]:
-        """Choices without a text that can be used."""
-        return [one for share in self._shares for one in share.failed]
+    def replies(self) -> list[UpstreamReply]:
+        """What the upstreams answered, in the same order."""
+        return [
+            reply
+            for share in self._shares
+            for reply in sorted(share.replies, key=lambda reply: reply.number)
+        ]
 
-    def _cost(self, share: _Share) -> ModelCost:
-        """What a model was asked for, and what came of it."""
-        replies = [reply for call, reply in self.replies.items() if call.server == share.number]
-        tokens = [tokens_of(reply) for reply in replies]
-        outcome = share.outcome
-        return ModelCost(
-            share.name,
-            outcome,
-            candidates=sum(map(len, share.drawing.candidates_of.values())),
-            requests=share.num_requests,
-            prompt_tokens=sum(prompt for prompt, _ in tokens),
-            completion_tokens=sum(completion for _, completion in tokens),
-            seconds=share.seconds,
-            problem=share.problem.message if outcome == "failed" else "",
-        )
+    @property
+    def left_out(self) -> list[dict[str, Any]]:
+        """Choices without a text that can be used, as the answer has them."""
+        return [one for share in self._shares for one in share.left_out]
 
-    def _choice(self, call: UpstreamCall, candidate: Candidate) -> Mapping[str, Any]:
-        """The choice that a candidate was."""
-        choice: Mapping[str, Any] = self.replies[call]["choices"][candidate.fields[_PLACE]]
-        return choice
-
-    def _seconds_left(self) -> float | None:
-        """Seconds until the time is up; there is always time for one candidate."""
-        if self.until is None or not any(share.has_candidates for share in self._shares):
-            return None
-        return max(0.0, self.until - monotonic())
-
-    def _send(self) -> None:
-        """Sends the requests that are lacking."""
-        for share in self._shares:
-            for task, number, n in share.requests(self._hold):
-                self._under_way[task] = (share, number, n)
-
-    def _take(self, task: asyncio.Task[Any]) -> None:
-        """Takes the candidates of a request that ended, or notes its error."""
-        share, number, n = self._under_way.pop(task)
-        answer = share.take(task, n)
-        if answer is not None:
-            call = share.call(number)
-            if answer.request_id is not None:
-                self.request_ids[call] = answer.request_id
-            if isinstance(answer.value, Mapping):
-                self.replies[call] = answer.value
-            share.take_reply(number, n, answer.value)
+    @property
+    def costs(self) -> list[dict[str, Any]]:
+        """What each model was asked for, and what came of it; empty for a single one without a name."""
+        return [share.cost for share in self._shares if share.upstream.name]
 
     def _problem(self) -> ApiError:
-        """Why nothing came at all: of several models the words of each, by a status that is no fault of the request."""
+        """Why nothing came at all: of several the words of each, by a status that is not the fault of the request."""
         problems = [share.problem for share in self._shares]
         problem = next((one for one in problems if one.status != 400), problems[0])
         if len(problems) > 1:
             words = zip(self._shares, problems, strict=True)
-            problem.message = "; ".join(f"{share.name}: {one.message}" for share, one in words)
+            problem.message = "; ".join(
+                f"{share.upstream.name}: {one.message}" for share, one in words
+            )
         return problem

@@ -1,5 +1,6 @@
-"""The HTTP server: uvicorn over h11, with as many connections as there are descriptors for.
+"""The edge of the server: connections, requests and bytes of theirs are bounded.
 
+The HTTP server is uvicorn over h11, with as many connections as there are descriptors for.
 h11 bounds what comes beside bodies (heads, frames of chunks, trailers), and a request for another protocol is answered
 in this one. What they leave open is bounded here: a body of very small chunks is refused; a connection without a
 request in progress, or with an answer that nobody reads, ends after a while; where all connections are taken, the one
@@ -9,7 +10,10 @@ that has been idle longest gives way, and where none is idle, the new one is ref
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any
 
@@ -18,6 +22,8 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ...metrics.errors import InputError
+from ...metrics.storage.limits import limits
+from .api_errors import ApiError
 from .settings import DoorSettings
 
 MAX_BESIDE = 1 << 16  # bytes of a head, of the frame of a chunk, or of trailers
@@ -27,6 +33,11 @@ ACCEPTED_AT_ONCE = 32  # connections that are accepted before others are looked 
 QUEUED = 2048  # connections that wait to be accepted
 OTHER_DESCRIPTORS = 128  # files, pipes, libraries, and connections that are about to be refused
 REFUSED_AT_A_TIME = 32  # connections beside those of requests that have room
+# memory that a byte of a request takes at most: as it came, as text, and as it goes upstream
+BYTES_PER_BYTE = 4
+WIDE_BYTES = 4  # beside it, where a text may have characters of four bytes, which all of its characters then take
+BYTES_PER_VALUE = 256  # memory of a value of JSON beside it: an object with one key has 232
+BEGUN_AT_ONCE = 4  # requests, before the event loop looks at others
 
 
 class BoundedProtocol(H11Protocol):
@@ -210,3 +221,120 @@ def max_connections(num_requests: int, num_upstream: int) -> int:
         fix = "Raise them (ulimit -n), or lower --max-open, --max-waiting or --connections"
         raise InputError(problem, where="max_open", fix=fix)
     return wanted
+
+
+class RequestRoom:
+    """Room for requests.
+
+    Args:
+        max_open: how many are worked at at a time.
+        max_waiting: how many come in, or wait, beside them.
+    """
+
+    def __init__(self, max_open: int, max_waiting: int) -> None:
+        self._max_requests = max_open + max_waiting
+        self._places = asyncio.Semaphore(max_open)
+        self._beginning = asyncio.Semaphore(BEGUN_AT_ONCE)
+        self.num_requests = 0
+        self.num_open = 0
+        self.num_bytes = 0
+        self._given_back = 0  # bytes, since garbage was collected
+
+    @property
+    def num_waiting(self) -> int:
+        """Requests whose body comes, or that wait for a place."""
+        return self.num_requests - self.num_open
+
+    @contextmanager
+    def request(self) -> Iterator[RequestShare]:
+        """Room for one request within the block.
+
+        Raises:
+            ApiError: there is none.
+        """
+        if self.num_requests >= self._max_requests:
+            problem = f"{self.num_open} requests are open and {self.num_waiting} wait"
+            raise ApiError(429, problem, code="too_many_requests")
+        self.num_requests += 1
+        share = RequestShare(self)
+        try:
+            yield share
+        finally:
+            self.num_requests -= 1
+            self.num_bytes -= share.num_bytes
+            self._given_back += share.num_bytes
+            if self._given_back > limits().memory_bytes // 2:
+                # a request that fails is in a circle with its error, and might stay for long
+                self._given_back = 0
+                gc.collect()
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """A place to be worked at within the block, as soon as there is one."""
+        async with self._places:
+            # begun a few at a time, so that others do not wait until all that came together have begun
+            await self._beginning.acquire()
+            asyncio.get_running_loop().call_soon(self._beginning.release)
+            self.num_open += 1
+            try:
+                yield
+            finally:
+                self.num_open -= 1
+
+
+class RequestShare:
+    """What one request takes of the memory for all."""
+
+    def __init__(self, room: RequestRoom) -> None:
+        self._room = room
+        self.num_bytes = 0
+
+    def take_reply(self, num_bytes: int) -> None:
+        """Takes what so many bytes of a reply from upstream need; raises as `take`."""
+        self.take(BYTES_PER_BYTE * num_bytes)
+
+    def take(self, num_bytes: int) -> None:
+        """Takes so much more.
+
+        Raises:
+            ApiError: there is not so much now, or ever.
+        """
+        bound = limits().memory_bytes
+        if self.num_bytes + num_bytes > bound:
+            problem = f"the request takes more memory than the {bound} bytes that there are for all"
+            raise ApiError(413, problem, code="too_large")
+        if self._room.num_bytes + num_bytes > bound:
+            problem = f"open requests take the {bound} bytes of memory that there are for them"
+            raise ApiError(429, problem, code="too_many_bytes")
+        self.num_bytes += num_bytes
+        self._room.num_bytes += num_bytes
+
+
+async def body_of(pieces: AsyncIterator[bytes], share: RequestShare, seconds: float) -> bytes:
+    """The body of a request, whose memory is accounted for as it comes.
+
+    Args:
+        pieces: of the body.
+        share: what the request takes of the memory for all.
+        seconds: how long it may take to come.
+
+    Raises:
+        ApiError: it is too large, or does not come, or there is no memory for it.
+    """
+    body, max_bytes = bytearray(), limits().line_bytes
+    try:
+        async with asyncio.timeout(seconds):
+            async for piece in pieces:
+                if len(body) + len(piece) > max_bytes:
+                    problem = f"the request has more than {max_bytes} bytes"
+                    raise ApiError(413, problem, code="too_large")
+                share.take(BYTES_PER_BYTE * len(piece))
+                body += piece
+    except TimeoutError:
+        problem = f"the request did not come within {seconds:g} seconds"
+        raise ApiError(408, problem, code="slow_request") from None
+    if not body.isascii() or b"\\u" in body:
+        share.take(WIDE_BYTES * len(body))
+    # every value of JSON stands behind one of these
+    share.take(BYTES_PER_VALUE * sum(map(body.count, (b",", b"[", b"{"))))
+    return bytes(body)

@@ -16,7 +16,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic, perf_counter
@@ -34,15 +35,17 @@ from ...rerank.stopping_rule import Outlook, StoppingRule, changing_in_steps
 from ..files.reply_choices import is_unfinished
 from ..server.exchange import Hold
 from .api_errors import ApiError, no_choice
-from .candidate_draw import CandidateDraw, Drawn, LeftOut, Upstream, WordlessError
+from .candidate_draw import CandidateDraw, Drawn, Upstream, WordlessError, tokens_of
 from .counters import Counters
 from .document_streams import DocumentStreams, DocumentTurn, check_length
-from .json_forms import with_form
-from .panel import header_of, tokens_of
 from .questions import Question
-from .replies import ChosenReply, Decision, untouched
+from .replies import ChosenReply, Decision, Eligible, untouched
 from .settings import DrawingSettings
-from .tool_calls import CallVote, Tools, call_vote
+from .tool_calls import call_vote, with_form
+
+WINDOW_SHARE = 0.1  # of the time of a batch
+CALLS = MBRDecoder(utility='vote(answer="text",agree="exact")', nbest=None)  # over calls as JSON
+Program = Callable[[], Generator[Task, Result, Any]]
 
 
 class Decisions:
@@ -56,7 +59,6 @@ class Decisions:
         drawing: how candidates are drawn.
         choice_seconds: how long a choice may take.
         counters: of the server.
-        quorum: how many of several models are waited for; None for all.
     """
 
     def __init__(
@@ -68,10 +70,8 @@ class Decisions:
         drawing: DrawingSettings,
         choice_seconds: float,
         counters: Counters,
-        quorum: int | None = None,
     ) -> None:
         self._deciders, self._upstreams, self._choosing = deciders, upstreams, choosing
-        self._quorum = quorum
         self._documents, self._drawing = documents, drawing
         self._choice_seconds, self._counters = choice_seconds, counters
 
@@ -85,31 +85,24 @@ class Decisions:
         Raises:
             ApiError: there is none.
         """
-        decider = self._deciders[question.utility]
-        draw = CandidateDraw(
-            self._upstreams, question, self._drawing, decider.reads_logprobs, hold, self._quorum
-        )
+        decider = self._deciders[str(question.own.utility)]
+        draw = CandidateDraw(self._upstreams, question, self._drawing, decider.reads_logprobs, hold)
         try:
             async with self._turn(question) as turn, draw:
                 decision = await self._in_turn(question, decider, draw, turn)
         except WordlessError as error:
-            answer = untouched(error.reply, question)
-        else:
-            self._count(decision)
-            answer = decision.answer()
-        finally:
-            for cost in draw.costs:
-                self._counters.models.note(cost)
-        return replace(answer, costs=header_of(draw.costs))
+            return untouched(error.reply, question)
+        self._count(decision)
+        return decision.answer()
 
     @asynccontextmanager
     async def _turn(self, question: Question) -> AsyncIterator[DocumentTurn | None]:
-        """The turn of a request in its document, None where it has none."""
+        """The turn of a request in its document, None without one."""
         own = question.own
         if own.document is None or own.position is None:
             yield None
             return
-        check_length(question.source or "", "the source")
+        check_length(own.source or "", "the source")
         async with self._documents.turn(own.document, own.position) as turn:
             yield turn
 
@@ -117,9 +110,9 @@ class Decisions:
         self, question: Question, decider: Decider, draw: CandidateDraw, turn: DocumentTurn | None
     ) -> Decision:
         """The decision in the context of the document, which it becomes part of; a first round comes before it."""
-        rule = self._drawing.rule(question.n)
-        first = question.n if rule is None else min(question.n, max(rule.first, question.wanted))
-        await self._drawn(draw, first)
+        n = sum(question.sizes)
+        rule = self._drawing.rule(n)
+        await self._drawn(draw, n if rule is None else min(n, max(rule.first, question.wanted)))
         if turn is None:
             return await self._decided(question, decider, draw, rule, NO_CONTEXT)
         async with turn.taken() as place:
@@ -127,7 +120,7 @@ class Decisions:
             text = decision.ranking.text
             if decider.resolved_strategy == "one-best":
                 text = decision.drawn[0].candidate.text
-            place.chosen(question.source or "", str(text))
+            place.chosen(question.own.source or "", str(text))
         return decision
 
     async def _decided(
@@ -158,12 +151,9 @@ class Decisions:
             rounds += 1
 
     async def _drawn(self, draw: CandidateDraw, size: int) -> None:
-        """Draws candidates up to so many."""
-        start = perf_counter()
-        try:
+        """Draw candidates up to so many."""
+        with self._counters.draw_seconds.time():
             await draw.draw(size)
-        finally:
-            self._counters.draw_seconds.observe(perf_counter() - start)
 
     async def _choice(
         self,
@@ -173,29 +163,14 @@ class Decisions:
         rounds: int,
         context: Context,
     ) -> Decision:
-        """The choice among what was drawn; among those that have the form asked for, if there are any."""
+        """The choice among what was drawn."""
         drawn = draw.drawn
         start = perf_counter()
-        vote, decides = None, decider
-        if question.tools is not None:
-            weights = _prior_weights(drawn, decider)
-            vote = await asyncio.to_thread(self._call_vote, drawn, question.tools, weights)
-        if vote is not None and vote.texts is not None:
-            left_out: list[LeftOut] = []
-            allowed, num_valid, num_unfinished = vote.numbers, None, 0
-            compared = zip(allowed, vote.texts, strict=True)
-            candidates = tuple(drawn[number].with_text(text) for number, text in compared)
-            decides = decider if vote.by_utility else _votes_like(decider)
-        else:
-            numbers = range(len(drawn)) if vote is None else vote.numbers
-            usable, left_out = _usable(drawn, numbers, decider)
-            allowed, num_valid = await _allowed(question, drawn, usable)
-            allowed, num_unfinished = _preferred(drawn, allowed, self._drawing)
-            candidates = tuple(drawn[number].candidate for number in allowed)
-        record = CandidateList("request", candidates, question.source)
+        eligible = await self._eligible(question, drawn, decider)
+        record = CandidateList("request", eligible.candidates, question.own.source)
         try:
             async with asyncio.timeout(self._choice_seconds):
-                ranking = await self._choosing.choose(decides, record, context)
+                ranking = await self._choosing.choose(eligible.decider, record, context)
         except DiscorankError as error:
             raise no_choice(error) from None
         except TimeoutError:
@@ -203,51 +178,58 @@ class Decisions:
             raise ApiError(503, problem, code="no_choice", retry_seconds=5) from None
         finally:
             self._counters.choice_seconds.observe(perf_counter() - start)
-        replies = dict(draw.replies)
-        return Decision(
-            question,
-            drawn,
-            replies,
-            ranking,
-            allowed,
-            rounds,
-            hides_logprobs=decider.reads_logprobs and not question.logprobs,
-            num_valid=num_valid,
-            left_out=[*draw.failed, *left_out],
-            num_unfinished=num_unfinished,
-            call_vote=vote,
-            request_ids=draw.request_ids,
-            costs=draw.costs,
-        )
+        hides_logprobs = decider.reads_logprobs and not question.logprobs
+        return Decision(question, draw, drawn, eligible, ranking, rounds, hides_logprobs)
 
-    def _call_vote(
-        self, drawn: Sequence[Drawn], tools: Tools, weights: Sequence[float] | None
-    ) -> CallVote:
-        """The vote over candidates that may call tools."""
-        choices = [one.choice for one in drawn]
-        ignored, text_key = self._drawing.ignore_arguments, self._drawing.argument_text
-        return call_vote(choices, tools, ignored, text_key, weights)
+    async def _eligible(
+        self, question: Question, drawn: Sequence[Drawn], decider: Decider
+    ) -> Eligible:
+        """The candidates to choose among: of the calls that most make, or with the form asked for and not cut off."""
+        numbers: Sequence[int] = range(len(drawn))
+        vote = None
+        if question.tools is not None:
+            choices = [one.choice for one in drawn]
+            weights, ignored = _prior_weights(drawn, decider), self._drawing.ignore_arguments
+            vote = await asyncio.to_thread(call_vote, choices, question.tools, ignored, weights)
+            numbers = vote.numbers
+            if vote.texts is not None:
+                compared = zip(numbers, vote.texts, strict=True)
+                calls = tuple(drawn[number].with_text(text) for number, text in compared)
+                return Eligible(numbers, calls, _votes_like(decider), vote)
+        left_out = []
+        if decider.reads_logprobs:
+            usable = [i for i in numbers if finite(drawn[i].candidate.logprob) is not None]
+            usable = usable or list(numbers)
+            lacking = sorted(set(numbers) - set(usable))
+            left_out = [drawn[i].left_out("a choice without a log-probability") for i in lacking]
+            numbers = usable
+        num_valid = None
+        if question.response_format is not None:
+            texts = [str(drawn[number].candidate.text) for number in numbers]
+            valid = await asyncio.to_thread(with_form, texts, question.response_format)
+            if valid is not None:
+                num_valid = len(valid)
+                numbers = [numbers[i] for i in valid] or numbers
+        finished = [number for number in numbers if not is_unfinished(drawn[number].choice)]
+        finished = finished or list(numbers)
+        candidates = tuple(drawn[number].candidate for number in finished)
+        num_unfinished = len(numbers) - len(finished)
+        return Eligible(finished, candidates, decider, vote, left_out, num_valid, num_unfinished)
 
     def _count(self, decision: Decision) -> None:
-        """Counts what was drawn for a decision."""
+        """Count what was drawn for a decision."""
         self._counters.candidates.inc(len(decision.drawn))
         self._counters.rounds.observe(decision.rounds)
-        self._counters.unfinished.inc(decision.num_unfinished)
+        self._counters.unfinished.inc(decision.eligible.num_unfinished)
         if len(decision.drawn) > 1 and decision.num_distinct == 1:
             self._counters.copies.inc()
-        for reply in decision.replies.values():
-            for kind, count in zip(("prompt", "completion"), tokens_of(reply), strict=True):
-                if count:
-                    self._counters.tokens.labels(kind).inc(count)
-        if decision.system:
-            self._counters.models.chosen.labels(decision.system).inc()
-
-
-CALLS = MBRDecoder(utility='vote(answer="text",agree="exact")', nbest=None)  # over calls as JSON
+        for reply in decision.draw.replies:
+            for kind, count in zip(("prompt", "completion"), tokens_of(reply.value), strict=True):
+                self._counters.tokens.labels(kind).inc(count)
 
 
 def _prior_weights(drawn: Sequence[Drawn], decider: Decider) -> Sequence[float] | None:
-    """What the votes of candidates count by the prior of a decider; None where it has none."""
+    """The weights of candidates' votes by the prior of a decider; None without one."""
     if not isinstance(decider, MBRDecoder) or decider.pool.prior is None:
         return None
     weights: list[float] = decider.pool.weights_of([one.candidate for one in drawn]).tolist()
@@ -262,48 +244,9 @@ def _votes_like(decider: Decider) -> MBRDecoder:
     return CALLS.with_settings(prior=pool.prior, prior_strength=pool.prior_strength)
 
 
-def _usable(
-    drawn: Sequence[Drawn], everything: Sequence[int], decider: Decider
-) -> tuple[Sequence[int], list[LeftOut]]:
-    """Numbers of the candidates that can be chosen among, of `everything`, and the others.
-
-    Where log-probabilities are read, a candidate without one is left out, unless all are.
-    """
-    if not decider.reads_logprobs:
-        return everything, []
-    usable = [i for i in everything if finite(drawn[i].candidate.logprob) is not None]
-    if not usable:
-        return everything, []
-    lacking = sorted(set(everything) - set(usable))
-    return usable, [drawn[i].left_out("a choice without a log-probability") for i in lacking]
-
-
-async def _allowed(
-    question: Question, drawn: Sequence[Drawn], usable: Sequence[int]
-) -> tuple[Sequence[int], int | None]:
-    """Numbers of the candidates to choose among, and how many have the form asked for, where that can be told."""
-    if question.response_format is None:
-        return usable, None
-    texts = [str(drawn[number].candidate.text) for number in usable]
-    valid = await asyncio.to_thread(with_form, texts, question.response_format)
-    if valid is None:
-        return usable, None
-    return [usable[i] for i in valid] or usable, len(valid)
-
-
-def _preferred(
-    drawn: Sequence[Drawn], allowed: Sequence[int], drawing: DrawingSettings
-) -> tuple[Sequence[int], int]:
-    """Numbers of the candidates to choose among, and how many of them were left out as they were cut off."""
-    if drawing.prefer == "any":
-        return allowed, 0
-    finished = [number for number in allowed if not is_unfinished(drawn[number].choice)]
-    return (finished, len(allowed) - len(finished)) if finished else (allowed, 0)
-
-
 def _is_safe(rule: StoppingRule, decider: Decider, decision: Decision) -> bool:
     """Whether more candidates are not likely to change a choice for the better."""
-    vote = decision.call_vote
+    vote = decision.eligible.vote
     if vote is not None:
         if not vote.steps:
             return False  # a utility decided, among candidates that others may join
@@ -313,35 +256,6 @@ def _is_safe(rule: StoppingRule, decider: Decider, decision: Decision) -> bool:
     if isinstance(decider, MBRDecoder) and decider.pool.weights != "uniform":
         weights = decider.pool.weights_of(ranking.candidates)
     return rule.is_safe(rule.outlook_of(ranking, weights))
-
-
-WINDOW_SHARE = 0.1  # of the time of a batch
-
-
-@dataclass(slots=True)
-class _Outcome:
-    """One of several outcomes that are waited for together, an error as well; the last that comes ends the future."""
-
-    place: int
-    number: int
-    outcomes: dict[int, Any]
-    future: Future[list[Any]]
-
-    def set_running_or_notify_cancel(self) -> bool:
-        """Whether it is still waited for."""
-        return not self.future.cancelled()
-
-    def cancelled(self) -> bool:
-        """Whether it is waited for no more."""
-        return self.future.cancelled()
-
-    def set_result(self, result: Any) -> None:
-        """Takes the result."""
-        self.outcomes[self.place] = result
-        if len(self.outcomes) == self.number and self.future.set_running_or_notify_cancel():
-            self.future.set_result([self.outcomes[place] for place in range(self.number)])
-
-    set_exception = set_result
 
 
 class BatchWindow:
@@ -374,13 +288,43 @@ class BatchWindow:
         return max(0.0, self._until - self._clock())
 
 
-@dataclass(slots=True, eq=False)
-class _Choice:
-    """A choice that is asked for."""
+class _Batch:
+    """Programs whose outcomes are waited for together.
 
-    begin: Callable[[], Generator[Task, Result, Any]]
-    future: Future[Any] | _Outcome
+    Args:
+        size: how many.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.future: Future[list[Any]] = Future()
+        self._outcomes: list[Any] = [None] * size
+        self._num_missing = size
+
+    def take(self, number: int, outcome: Any) -> None:
+        """Take the outcome of a program, which may be an error; the last one ends the future."""
+        self._outcomes[number] = outcome
+        self._num_missing -= 1
+        if not self._num_missing and self.future.set_running_or_notify_cancel():
+            self.future.set_result(self._outcomes)
+
+
+@dataclass(slots=True, eq=False)
+class _Running:
+    """A program, its batch and its number in that."""
+
+    begin: Program
+    batch: _Batch
+    number: int
     program: Generator[Task, Result, Any] | None = None
+
+    def end(self, outcome: Any) -> None:
+        """Note the outcome, which may be an error."""
+        if isinstance(outcome, BaseException) and not isinstance(outcome, DiscorankError):
+            # it is not the fault of this process: a metric raised it
+            ours = MetricError(f"{type(outcome).__name__}: {outcome}", where="metric")
+            ours.__cause__ = outcome
+            outcome = ours
+        self.batch.take(self.number, outcome)
 
 
 class ChoosingThread:
@@ -395,22 +339,18 @@ class ChoosingThread:
     def __init__(self, engine: Engine, max_waiting: int, window: BatchWindow | None = None) -> None:
         self._engine, self._max_waiting = engine, max_waiting
         self._window = window or BatchWindow(0.0)
-        self._asked: SimpleQueue[_Choice | None] = SimpleQueue()
-        self._running: dict[int, _Choice] = {}  # by the key that the engine has for them
+        self._asked: SimpleQueue[_Running | None] = SimpleQueue()
+        self._running: dict[int, _Running] = {}  # by the key that the engine has for them
         self._thread = Thread(target=self._run, name="discorank-choosing", daemon=True)
         self._is_ending = False
 
     def start(self, metrics: Sequence[Utility]) -> None:
-        """Loads the metrics and begins.
-
-        Raises:
-            DiscorankError: one of them cannot be loaded.
-        """
+        """Load the metrics and begin; raises DiscorankError if one of them cannot be loaded."""
         self._engine.load(metrics)
         self._thread.start()
 
     def stop(self, seconds: float) -> None:
-        """Ends the thread when nothing waits, or leaves it behind after so long."""
+        """End the thread when nothing waits, or leave it behind after so long."""
         self._asked.put(None)
         self._thread.join(seconds)
 
@@ -430,36 +370,33 @@ class ChoosingThread:
         """
         if self.num_waiting >= self._max_waiting:
             raise ResourceError("too many choices wait", where="choosing")
-        future: Future[Ranking] = Future()
-        self._asked.put(_Choice(lambda: decider.program(record, context, ()), future))
-        return await asyncio.wrap_future(future)
+        (outcome,) = await self.outcomes([partial(decider.program, record, context, ())])
+        if isinstance(outcome, DiscorankError):
+            raise outcome
+        ranking: Ranking = outcome
+        return ranking
 
-    async def outcomes(
-        self, programs: Sequence[Callable[[], Generator[Task, Result, Any]]]
-    ) -> list[Any]:
-        """The outcomes of programs that go to the engine together; errors stand in their places.
+    async def outcomes(self, programs: Sequence[Program]) -> list[Any]:
+        """The outcomes of programs that go to the engine together, errors among them.
 
-        What is cancelled is forgotten, also where the engine has it already.
-
-        Raises:
-            DiscorankError: the engine failed altogether.
+        If the call is cancelled, its programs are forgotten, also those that the engine has already.
         """
-        future: Future[list[Any]] = Future()
-        outcomes: dict[int, Any] = {}
-        for place, program in enumerate(programs):
-            outcome = _Outcome(place, len(programs), outcomes, future)
-            self._asked.put(_Choice(program, outcome))
-        return await asyncio.wrap_future(future) if programs else []
+        if not programs:
+            return []
+        batch = _Batch(len(programs))
+        for number, program in enumerate(programs):
+            self._asked.put(_Running(program, batch, number))
+        return await asyncio.wrap_future(batch.future)
 
     def _run(self) -> None:
-        """Admits what is asked for, and has the engine value it, until the end is asked for."""
+        """Admit what is asked for, and have the engine value it, until the end is asked for."""
         while self._running or not self._is_ending:
             self._admit()
             if self._running:
                 self._collect()
 
     def _admit(self) -> None:
-        """Begins all choices that are asked for; waits for one if nothing is under way, then for more of a batch."""
+        """Begin all programs that are asked for; wait for one if none is running, then for more of a batch."""
         is_idle = not self._running and not self._is_ending
         while True:
             seconds: float | None = 0.0
@@ -467,18 +404,22 @@ class ChoosingThread:
                 size = len(self._running)
                 seconds = self._window.seconds_left(size) if size else None
             try:
-                choice = self._asked.get(block=seconds != 0.0, timeout=seconds)
+                asked = self._asked.get(block=seconds != 0.0, timeout=seconds)
             except Empty:
                 return
-            if choice is None:
+            if asked is None:
                 self._is_ending = True
                 return
-            if choice.future.set_running_or_notify_cancel():
-                self._step(choice, None)
+            if not asked.batch.future.cancelled():
+                self._step(asked, None)
 
     def _collect(self) -> None:
-        """Takes the results that the engine has; where it fails altogether, so does all that is under way."""
-        self._forget_cancelled()
+        """Take the results that the engine has; if it fails altogether, so do all programs that are running."""
+        gone = [key for key, one in self._running.items() if one.batch.future.cancelled()]
+        if gone:
+            self._engine.forget(gone)
+            for key in gone:
+                del self._running[key]
         if not self._running:
             return
         self._window.begin()
@@ -487,45 +428,26 @@ class ChoosingThread:
         except BaseException as error:  # a user's metric may try to end the process
             failed, self._running = self._running, {}
             self._engine.forget(failed)
-            for choice in failed.values():
-                choice.future.set_exception(_as_ours(error))
+            for one in failed.values():
+                one.end(error)
             return
         self._window.end(len(results))
         for key, result in results:
-            if key not in self._running:
-                continue
-            choice = self._running.pop(key)
-            if isinstance(result, DiscorankError):
-                choice.future.set_exception(result)
-            else:
-                self._step(choice, result)
+            if key in self._running:
+                self._step(self._running.pop(key), result)
 
-    def _forget_cancelled(self) -> None:
-        """Lets go of what nobody waits for any more."""
-        gone = [key for key, choice in self._running.items() if choice.future.cancelled()]
-        if gone:
-            self._engine.forget(gone)
-            for key in gone:
-                del self._running[key]
-
-    def _step(self, choice: _Choice, result: Result | None) -> None:
-        """Runs a choice to its next task or its end."""
+    def _step(self, running: _Running, result: Result | DiscorankError | None) -> None:
+        """Run a program to its next task or its end; an error of its task ends it."""
+        if isinstance(result, DiscorankError):
+            running.end(result)
+            return
         try:
-            if choice.program is None:
-                choice.program = choice.begin()
-            task = next(choice.program) if result is None else choice.program.send(result)
-            self._engine.submit(id(choice), task)
-            self._running[id(choice)] = choice
+            if running.program is None:
+                running.program = running.begin()
+            task = next(running.program) if result is None else running.program.send(result)
+            self._engine.submit(id(running), task)
+            self._running[id(running)] = running
         except StopIteration as end:
-            choice.future.set_result(end.value)
+            running.end(end.value)
         except BaseException as error:
-            choice.future.set_exception(_as_ours(error))
-
-
-def _as_ours(error: BaseException) -> DiscorankError:
-    """An error that is no fault of the process: what a metric raised."""
-    if isinstance(error, DiscorankError):
-        return error
-    ours = MetricError(f"{type(error).__name__}: {error}", where="metric")
-    ours.__cause__ = error
-    return ours
+            running.end(error)

@@ -34,33 +34,33 @@ class _Document:
         stream: what the next position reads.
         before: what the last one read.
         used_at: when something last came for it.
-        open: positions that are under way.
-        is_deciding: whether one of them is being decided.
-        changed: told whenever that may let another one begin.
+        open: positions in progress, with what tells of their end.
+        deciding: held while one of them is decided.
     """
 
     stream: DocumentStream
-    before: Context
-    used_at: float
-    open: set[int] = field(default_factory=set)
-    is_deciding: bool = False
-    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+    before: Context = NO_CONTEXT
+    used_at: float = 0.0
+    open: dict[int, asyncio.Event] = field(default_factory=dict)
+    deciding: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def last(self) -> int:
-        """The last position that was decided; -1 if there is none."""
+        """The last position that was decided; -1 without any."""
         return -1 if self.stream.position is None else self.stream.position
 
-    def may_begin(self, position: int) -> bool:
-        """Whether a position can be decided as things stand."""
-        return position in (0, self.last, self.last + 1)
-
-    def may_wait(self, position: int) -> bool:
-        """Whether the position before this one is under way."""
-        return position - 1 in self.open
+    def check(self, position: int) -> None:
+        """Raises ApiError for a position that cannot be decided next."""
+        last = self.last
+        if position not in (0, last, last + 1):
+            expected = (
+                f"{last + 1}" if last < 0 else f"{last + 1}, {last} once more, or 0 to begin anew"
+            )
+            problem = f"{_PARAM}: found {position}, expected {expected}"
+            raise ApiError(400, problem, _PARAM, "position_out_of_order")
 
     def enter(self, position: int, width: int) -> None:
-        """Moves the stream to a position."""
+        """Move the stream to a position."""
         if position == 0:
             self.stream, self.before = DocumentStream(width), NO_CONTEXT
         elif position == self.last:
@@ -70,36 +70,24 @@ class _Document:
 
 
 class DocumentTurn:
-    """A position of a document that is under way, its context, and where its choice goes."""
+    """A position of a document that is in progress, its context, and where its choice goes."""
 
     def __init__(self, document: _Document, position: int, width: int) -> None:
         self._document, self._position, self._width = document, position, width
+        self._earlier = document.open.get(position - 1)
 
     @asynccontextmanager
     async def taken(self) -> AsyncIterator[DocumentTurn]:
-        """Itself, when what is before the position is decided.
+        """Itself, after the position before it was decided; nothing else of the document is decided within the block.
 
         Raises:
-            ApiError: it was not.
+            ApiError: the position before it was not decided.
         """
-        document = self._document
-        async with document.changed:
-            await document.changed.wait_for(self._is_settled)
-            if not document.may_begin(self._position):
-                raise _out_of_order(self._position, document.last)
-            document.is_deciding = True
-        try:
+        if self._earlier is not None:
+            await self._earlier.wait()
+        async with self._document.deciding:
+            self._document.check(self._position)
             yield self
-        finally:
-            document.is_deciding = False
-            await _notify(document)
-
-    def _is_settled(self) -> bool:
-        """Whether the position can begin, or never will."""
-        document = self._document
-        if document.is_deciding:
-            return False
-        return document.may_begin(self._position) or not document.may_wait(self._position)
 
     @property
     def context(self) -> Context:
@@ -110,7 +98,7 @@ class DocumentTurn:
         return document.before if self._position == document.last else document.stream.context
 
     def chosen(self, source: str, target: str) -> None:
-        """Adds the choice; a position that comes to nothing leaves the document as it was.
+        """Add the choice; a position that comes to nothing leaves the document as it was.
 
         Raises:
             ApiError: the choice is too long to be kept.
@@ -153,18 +141,20 @@ class DocumentStreams:
         """
         document = self._document(key, position)
         if position in document.open:
-            raise ApiError(409, f"{_PARAM}: position {position} is under way", _PARAM, "under_way")
-        if not (document.may_begin(position) or document.may_wait(position)):
-            raise _out_of_order(position, document.last)
-        document.open.add(position)
+            problem = f"{_PARAM}: position {position} is in progress"
+            raise ApiError(409, problem, _PARAM, "under_way")
+        if position - 1 not in document.open:
+            document.check(position)
+        turn = DocumentTurn(document, position, self._width)
+        ended = document.open[position] = asyncio.Event()
         try:
-            yield DocumentTurn(document, position, self._width)
+            yield turn
         finally:
-            document.open.discard(position)
+            del document.open[position]
+            ended.set()
             document.used_at = self._clock()
             if document.last < 0 and not document.open and self._documents.get(key) is document:
                 del self._documents[key]  # nothing was decided
-            await _notify(document)
 
     def _document(self, key: str, position: int) -> _Document:
         """The document of a key; a new one where position 0 comes."""
@@ -172,11 +162,10 @@ class DocumentStreams:
         document = self._documents.get(key)
         if document is None:
             if position != 0:
-                raise _unknown(position)
+                problem = f"{_PARAM}: found {position}, but the document is not known, or was not used for long"
+                raise ApiError(400, f"{problem}. Begin at 0", _PARAM, "document_unknown")
             self._make_room()
-            document = self._documents[key] = _Document(
-                DocumentStream(self._width), NO_CONTEXT, 0.0
-            )
+            document = self._documents[key] = _Document(DocumentStream(self._width))
         document.used_at = self._clock()
         self._documents.move_to_end(key)
         return document
@@ -197,7 +186,9 @@ class DocumentStreams:
         idle = (key for key, document in self._documents.items() if not document.open)
         oldest = next(idle, None)
         if oldest is None:
-            raise ApiError(429, f"{len(self._documents)} documents are under way", code="documents")
+            raise ApiError(
+                429, f"{len(self._documents)} documents are in progress", code="documents"
+            )
         del self._documents[oldest]
 
 
@@ -208,20 +199,3 @@ def check_length(text: str, where: str) -> None:
             f"{where} has {len(text)} characters, a document keeps at most {MAX_CHARACTERS} of each"
         )
         raise ApiError(400, problem, f"{FIELD}.document", "too_long_for_document")
-
-
-async def _notify(document: _Document) -> None:
-    """Lets those look again who wait for a document."""
-    async with document.changed:
-        document.changed.notify_all()
-
-
-def _out_of_order(position: int, last: int) -> ApiError:
-    expected = f"{last + 1}" if last < 0 else f"{last + 1}, {last} once more, or 0 to begin anew"
-    problem = f"{_PARAM}: found {position}, expected {expected}"
-    return ApiError(400, problem, _PARAM, "position_out_of_order")
-
-
-def _unknown(position: int) -> ApiError:
-    problem = f"{_PARAM}: found {position}, but the document is not known, or was not used for long"
-    return ApiError(400, f"{problem}. Begin at 0", _PARAM, "document_unknown")

@@ -1,30 +1,32 @@
-"""The server: what it is made of, its address, and its life from loading models to the last open request."""
+"""The server: its parts, its address, and its life from loading models to the last open request."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.mixture import Utility
 from ...metrics.optional_packages import require
 from ...rerank.decider import Decider
 from ...rerank.engines.interface import Engine
+from ...rerank.lists import Candidate
 from ...rerank.mbr import MBRDecoder
+from ...rerank.reranker import Reranker
 from ..server.exchange import Exchange
-from ..server.server_probe import ServerFacts, copies_problem, facts_of, logprobs_problem
-from ..server.settings import key_in
-from .candidate_draw import Upstream
-from .counters import Counters
+from ..server.server_probe import ServerFacts, facts_of
+from ..server.settings import Connection, key_in
+from .candidate_draw import SYSTEM, Upstream
+from .counters import Counters, LimitedReport
 from .decisions import CALLS, BatchWindow, ChoosingThread, Decisions
 from .document_streams import DocumentStreams
-from .door import LimitedReport
-from .panel import Panel
 from .questions import Allowed
 from .score_endpoints import ScoreEndpoints
-from .settings import DoorSettings, DrawingSettings, ScoreSettings
+from .settings import DoorSettings, DrawingSettings, ScoreSettings, UpstreamSpec
 
 PACKAGES = ("uvicorn", "starlette", "prometheus_client", "jsonschema", "aiohttp")
 STOP_SECONDS = 5.0  # for the thread that chooses, when nothing waits any more
@@ -34,12 +36,13 @@ class ProxyServer:
     """A server; `serve` serves until it is asked to stop.
 
     Args:
-        panel: the upstreams; None without one.
+        upstreams: one without a name, or models by their names, and how each is reached; the first gets what passes
+            through. Without any, scores alone are answered.
         deciders: what chooses, by name, of which the first does where a request names none.
         engine: what values lists.
         drawing: how candidates are drawn.
         door: who may come in.
-        report: takes what went wrong here, for people.
+        report: takes lines for the operator.
         utilities: the metrics that answer requests for scores, by name, of which the first does where one names none.
         scoring: how.
 
@@ -49,7 +52,7 @@ class ProxyServer:
 
     def __init__(
         self,
-        panel: Panel | None,
+        upstreams: Sequence[tuple[UpstreamSpec, Connection]],
         deciders: Mapping[str, Decider],
         engine: Engine,
         drawing: DrawingSettings,
@@ -62,25 +65,25 @@ class ProxyServer:
         from .app import App, Behind
         from .connections import HttpServer, max_connections
 
-        models = [] if panel is None else panel.models
-        if panel is not None:
-            panel.check(deciders.values(), drawing.adaptive)
+        specs = [spec for spec, _ in upstreams]
+        if upstreams:
+            _check_upstreams(specs, deciders.values(), drawing)
         if drawing.adaptive:
             deciders = {name: _with_matrix(name, one) for name, one in deciders.items()}
         utilities, scoring = utilities or {}, scoring or ScoreSettings()
-        self._door, self._drawing = door, drawing
+        self._drawing = drawing
         self._reads_logprobs = any(decider.reads_logprobs for decider in deciders.values())
-        used = [*deciders.values(), CALLS] if models else []
+        used = [*deciders.values(), CALLS] if upstreams else []
         self._metrics = [metric for decider in used for metric in decider.metrics]
         self._metrics += utilities.values()
         self._report = LimitedReport(report)
         self._upstreams = [
-            Upstream(Exchange(connection, len(models) == 1), spec.name, spec.model, self._report)
-            for spec, connection in models
+            Upstream(Exchange(connection, waits=len(upstreams) == 1), spec, self._report)
+            for spec, connection in upstreams
         ]
         access_key = key_in(door.access_key_variable, "access_key_variable")
         num_requests = door.max_open + door.max_waiting
-        num_upstream = sum(model.connection.connections for model in models)
+        num_upstream = sum(connection.connections for _, connection in upstreams)
         num_connections = max_connections(num_requests, num_upstream)
         self._choosing = ChoosingThread(engine, num_requests, BatchWindow(scoring.window_seconds))
         counters = Counters()
@@ -88,18 +91,17 @@ class ProxyServer:
         counters.watch("choices", "Choices that wait or are made", lambda: choosing.num_waiting)
         scores = ScoreEndpoints(utilities, choosing, scoring, seconds, counters)
         behind = None
-        if panel is not None:
+        if upstreams:
             width = max(decider.width for decider in deciders.values())
             documents = DocumentStreams(width, door.max_documents, door.document_seconds)
             counters.watch("documents", "Documents that are kept", lambda: len(documents))
-            upstreams, quorum = self._upstreams, panel.quorum
             decisions = Decisions(
-                deciders, upstreams, choosing, documents, drawing, seconds, counters, quorum
+                deciders, self._upstreams, choosing, documents, drawing, seconds, counters
             )
-            sizes = tuple(model.spec.n for model in models)
+            sizes = tuple(spec.n for spec in specs)
             names, first = frozenset(deciders), next(iter(deciders))
-            allowed = Allowed(names, first, drawing.most_candidates, sizes, models[0].spec.model)
-            behind = Behind(upstreams, decisions, allowed, drawing)
+            allowed = Allowed(names, first, drawing, sizes, specs[0].model)
+            behind = Behind(self._upstreams, decisions, allowed)
         self._app = App(behind, scores, door, access_key, counters, self._report)
         self._server = HttpServer(self._app, num_connections, door)
 
@@ -119,49 +121,47 @@ class ProxyServer:
         gc.freeze()  # what is loaded stays: no search for garbage has to look at it again
 
     async def serve(self, probes: bool = False, model: str | None = None) -> None:
-        """Serves until `stop` is called, and until what is open then is done.
+        """Serves until `stop` is called, and until all open requests are done.
 
         Args:
-            probes: whether the servers upstream are asked what they do, and people are told what they do not.
-            model: which of its models is asked; the only one if not given.
+            probes: whether the upstreams are asked what they do, and what they do not is reported.
+            model: which of their models is asked; the only one if not given.
         """
-        asyncio.get_running_loop().set_exception_handler(self._tell)
+        asyncio.get_running_loop().set_exception_handler(self._note_error)
         probed = self._upstreams if probes else []
-        beside = [asyncio.ensure_future(self._probed(one, model)) for one in probed]
+        probing = [asyncio.ensure_future(self._probed(one, model)) for one in probed]
         try:
             await self._server.serve([self._server.socket])
         finally:
-            for task in beside:
+            for task in probing:
                 task.cancel()
-            if beside:
-                await asyncio.wait(beside)
-            await self._close_upstreams()
-            self._app.close()
+            await asyncio.gather(*probing, return_exceptions=True)
+            await self._close()
             await asyncio.to_thread(self._choosing.stop, STOP_SECONDS)
 
-    async def _close_upstreams(self) -> None:
-        """Closes the connections to the servers upstream."""
+    async def _close(self) -> None:
+        """Close the connections to the upstreams, and the application."""
         for upstream in self._upstreams:
             await upstream.exchange.close()
+        self._app.close()
 
     async def facts(self, model: str | None) -> AsyncIterator[tuple[str, ServerFacts]]:
-        """The name of each server upstream and what it does; closes its connections.
+        """The name of each upstream and what it does; closes its connections.
 
         Raises:
             DiscorankError: one cannot be asked.
         """
         self._server.socket.close()
         if not self._upstreams:
-            raise InputError("there is no server upstream", where="--probe", fix="Add --upstream")
+            raise InputError("there is no upstream", where="--probe", fix="Add --upstream")
         try:
             for upstream in self._upstreams:
                 yield upstream.name, await self._facts_of(upstream, model)
         finally:
-            await self._close_upstreams()
-            self._app.close()
+            await self._close()
 
     async def _probed(self, upstream: Upstream, model: str | None) -> None:
-        """Tells people what a server upstream does not do; says nothing of one that is not there yet."""
+        """Report what an upstream does not do; nothing of one that is not there yet."""
         name = f"upstream {upstream.name}".rstrip()
         try:
             facts = await self._facts_of(upstream, model)
@@ -170,26 +170,24 @@ class ProxyServer:
             return
         except DiscorankError:
             return
-        problems = [copies_problem(facts, self._drawing.sampling_temperature or 1.0)]
-        if self._reads_logprobs:
-            problems.append(logprobs_problem(facts))
-        for problem in filter(None, problems):
+        temperature = self._drawing.sampling_temperature or 1.0
+        for problem in facts.problems(temperature, self._reads_logprobs):
             self._report(f"discorank: {name}: {problem}")
 
     async def _facts_of(self, upstream: Upstream, model: str | None) -> ServerFacts:
-        """What a server upstream does with requests as they are made here."""
-        drawing, named = self._drawing, upstream.model or model
+        """What an upstream does with requests as they are made here."""
+        named, drawing = upstream.model or model, self._drawing
         temperature = drawing.sampling_temperature
         return await facts_of(upstream.exchange, named, drawing.further, temperature)
 
-    def _tell(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
-        """Tells people of an error that came of no request."""
+    def _note_error(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
+        """Report an error that belongs to no request."""
         error = context.get("exception")
         kind = "" if error is None else f": {type(error).__name__}"
         self._report(f"discorank: {context['message']}{kind}")
 
     def stop(self) -> None:
-        """Lets nobody in any more; what is open is finished."""
+        """Take no new requests; open ones are finished."""
         self._server.should_exit = True
 
 
@@ -204,3 +202,29 @@ def _with_matrix(name: str, decider: Decider) -> MBRDecoder:
         where="adaptive",
         fix="Give a utility (-u) with references, without a shortlist, or leave adaptive out",
     )
+
+
+def _check_upstreams(
+    specs: Sequence[UpstreamSpec], deciders: Iterable[Decider], drawing: DrawingSettings
+) -> None:
+    """Raises InputError for settings that do not go with these upstreams."""
+    names = [spec.name for spec in specs]
+    if drawing.quorum is not None and drawing.quorum > len(names):
+        problem = f"{drawing.quorum} of {len(names)} models"
+        raise InputError(problem, where="quorum", fix="Lower it, or name more models")
+    if not names[0]:
+        return
+    if drawing.adaptive:
+        problem = "draws from one model until more would not change the choice"
+        raise InputError(problem, where="adaptive", fix="Leave it out, or name one upstream")
+    for decider in deciders:
+        pools = decider if isinstance(decider, MBRDecoder) else getattr(decider, "decoder", None)
+        if isinstance(pools, MBRDecoder) and pools.pool.prior is not None:
+            candidates = [Candidate("", None, {SYSTEM: name}) for name in names]
+            pools.pool.weights_of(candidates, "--upstream")
+        if isinstance(decider, Reranker) and decider.shrinkage.shrink:
+            means = decider.shrinkage.means
+            if means is None:
+                fix = "Name the file of an earlier run of rerank (--system-means), or leave --shrink out"
+                raise InputError("has no means of these models", where="shrink", fix=fix)
+            means.shrunk(np.zeros(len(names)), names, 1.0)

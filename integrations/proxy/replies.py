@@ -4,36 +4,53 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from ...rerank.choice import RankedText, Ranking
-from ...rerank.lists import finite
-from .candidate_draw import Drawn, LeftOut, UpstreamCall
-from .panel import MAX_COUNT, SYSTEM, ModelCost
+from ...rerank.decider import Decider
+from ...rerank.lists import Candidate, finite
+from .candidate_draw import MAX_TOKENS, CandidateDraw, Drawn
 from .questions import FIELD, Question
 from .tool_calls import CallVote, calls_of
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenReply:
+class ChosenReply(NamedTuple):
     """The answer to a request.
 
     Args:
         body: the answer in one piece.
         header: how it came about.
         is_chosen: whether it was chosen among others.
-        request_id: that the server upstream gave the request that brought it.
-        is_copy: whether all candidates were the same.
-        costs: of each model, in one line; empty where there is one without a name.
+        request_id: that the upstream gave the request that brought it.
     """
 
     body: dict[str, Any]
     header: str
     is_chosen: bool = True
     request_id: str | None = None
-    is_copy: bool = False
-    costs: str = ""
+
+
+class Eligible(NamedTuple):
+    """The candidates that are chosen among.
+
+    Args:
+        numbers: which of those drawn.
+        candidates: what they are compared by.
+        decider: what chooses.
+        vote: the vote, if candidates may call tools.
+        left_out: entries about others that could not be used.
+        num_valid: how many have the form that the request asks for; None if it asks for none, or if it is unknown.
+        num_unfinished: others, which were cut off while these were not.
+    """
+
+    numbers: Sequence[int]
+    candidates: tuple[Candidate, ...]
+    decider: Decider
+    vote: CallVote | None
+    left_out: Sequence[Mapping[str, Any]] = ()
+    num_valid: int | None = None
+    num_unfinished: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,60 +59,45 @@ class Decision:
 
     Args:
         question: the request.
+        draw: drew the candidates.
         drawn: the candidates in the order of the requests upstream.
-        replies: what the servers answered, by request.
+        eligible: those that were chosen among.
         ranking: the decision.
-        allowed: numbers of the candidates that were chosen among, in the order of the ranking's list.
         rounds: how often candidates were drawn.
         hides_logprobs: whether log-probabilities were asked for that the request did not ask for.
-        num_valid: how many have the form that the request asks for; None where it asks for none, or nobody can tell.
-        left_out: choices of the replies that were not chosen among, as they could not be used.
-        num_unfinished: candidates that were not chosen among, as they were cut off and others were not.
-        call_vote: the vote, where candidates may call tools.
-        request_ids: that the servers gave the requests.
-        costs: of each model; none where there is one without a name.
     """
 
     question: Question
+    draw: CandidateDraw
     drawn: Sequence[Drawn]
-    replies: Mapping[UpstreamCall, Mapping[str, Any]]
+    eligible: Eligible
     ranking: Ranking
-    allowed: Sequence[int]
     rounds: int
     hides_logprobs: bool
-    num_valid: int | None = None
-    left_out: Sequence[LeftOut] = ()
-    num_unfinished: int = 0
-    call_vote: CallVote | None = None
-    request_ids: Mapping[UpstreamCall, str] = field(default_factory=dict)
-    costs: Sequence[ModelCost] = ()
-
-    @property
-    def system(self) -> str:
-        """The name of the model whose candidate answers; empty where there is one without a name."""
-        return self.drawn[self.chosen[0]].call.system
 
     @property
     def num_distinct(self) -> int:
         """How many kinds of texts or calls were chosen among, or would have been."""
-        vote = self.call_vote
+        vote = self.eligible.vote
         return len(self.ranking.ranking) if vote is None else vote.votes["kinds"]
 
     @property
     def ranked(self) -> list[tuple[int, RankedText]]:
         """The number of the candidate at every rank, best first."""
-        return [(self.allowed[ranked.index], ranked) for ranked in self.ranking.ranking]
+        return [(self.eligible.numbers[ranked.index], ranked) for ranked in self.ranking.ranking]
 
     @property
     def chosen(self) -> list[int]:
-        """Numbers of the candidates that answer: the best distinct texts, then what there is besides."""
-        best = [number for number, _ in self.ranked]
-        if len(best) >= self.question.wanted:
-            return best[: self.question.wanted]
-        others = [number for number in self.allowed if number not in best]
-        if self.call_vote is not None:
-            others += self.call_vote.others
+        """Numbers of the candidates that answer: the best distinct texts, then the others."""
+        vote, best = self.eligible.vote, [number for number, _ in self.ranked]
+        others = [number for number in self.eligible.numbers if number not in best]
+        others += [] if vote is None else vote.others
         return [*best, *others][: self.question.wanted]
+
+    @property
+    def left_out(self) -> list[Mapping[str, Any]]:
+        """Entries about the choices of replies that could not be used."""
+        return [*self.draw.left_out, *self.eligible.left_out]
 
     @property
     def header(self) -> str:
@@ -105,29 +107,29 @@ class Decision:
             "distinct": self.num_distinct,
             "rounds": self.rounds,
         }
-        further = {"left-out": len(self.left_out), "unfinished": self.num_unfinished}
-        if self.call_vote is not None:
+        further = {"left-out": len(self.left_out), "unfinished": self.eligible.num_unfinished}
+        if self.eligible.vote is not None:
             names = ("calls", "talk", "invalid", "unchecked")
-            further |= {name: self.call_vote.votes[name] for name in names}
+            further |= {name: self.eligible.vote.votes[name] for name in names}
         parts |= {name: count for name, count in further.items() if count}
-        if self.costs:
-            answered = sum(cost.outcome == "answered" for cost in self.costs)
-            parts |= {"system": self.system, "models": f"{answered}/{len(self.costs)}"}
+        if costs := self.draw.costs:
+            answered = sum(cost["outcome"] == "answered" for cost in costs)
+            system = self.drawn[self.chosen[0]].reply.system
+            parts |= {"system": system, "models": f"{answered}/{len(costs)}"}
         return "; ".join(["chosen", *(f"{name}={count}" for name, count in parts.items())])
 
     def choices(self) -> list[dict[str, Any]]:
         """The choices of the answer."""
-        choices = []
-        for index, number in enumerate(self.chosen):
-            choice = {**self.drawn[number].choice, "index": index}
-            if self.hides_logprobs:
-                choice["logprobs"] = None
-            choices.append(choice)
-        return choices
+        hidden = {"logprobs": None} if self.hides_logprobs else {}
+        return [
+            {**self.drawn[number].choice, "index": index, **hidden}
+            for index, number in enumerate(self.chosen)
+        ]
 
     def about(self) -> dict[str, Any]:
         """How it was decided: the field of ours."""
-        ranking = self.ranking
+        ranking, vote = self.ranking, self.eligible.vote
+        is_vote = vote is not None and vote.texts is not None
         about: dict[str, Any] = {
             "index": self.chosen[0],
             "utility": ranking.utility,
@@ -136,48 +138,40 @@ class Decision:
             "n": len(self.drawn),
             "distinct": self.num_distinct,
             "rounds": self.rounds,
-            "decoder": self.decoder,
+            "decoder": "vote" if is_vote else self.question.own.utility,
             "flags": list(ranking.flags),
             "usage": list(self._usages()),
         }
-        if self.costs:
-            about |= {SYSTEM: self.system, "models": [cost.as_json() for cost in self.costs]}
+        if costs := self.draw.costs:
+            about |= {**self.drawn[self.chosen[0]].reply.named, "models": costs}
         if self.question.response_format is not None:
-            about["valid"] = self.num_valid
-        if self.num_unfinished:
-            about["unfinished"] = self.num_unfinished
-        if self.call_vote is not None:
-            about["tools"] = {"decided": self.call_vote.decided, **self.call_vote.votes}
+            about["valid"] = self.eligible.num_valid
+        if self.eligible.num_unfinished:
+            about["unfinished"] = self.eligible.num_unfinished
+        if vote is not None:
+            about["tools"] = {"decided": vote.decided, **vote.votes}
         if self.left_out:
-            about["left_out"] = [one.as_json() for one in self.left_out]
+            about["left_out"] = self.left_out
         if self.question.own.explain:
             about["candidates"] = [self._explained(*ranked) for ranked in self.ranked]
         return about
 
-    @property
-    def decoder(self) -> str:
-        """What chose in the end."""
-        vote = self.call_vote
-        is_vote = vote is not None and vote.texts is not None and not vote.by_utility
-        return "vote" if is_vote else self.question.utility
-
     def _usages(self) -> Iterator[dict[str, Any]]:
         """The usage of every request upstream, with the candidates that it brought."""
-        for call, reply in sorted(self.replies.items()):
-            numbers = [i for i, drawn in enumerate(self.drawn) if drawn.call == call]
-            usage = reply.get("usage")
-            known = {"request_id": self.request_ids[call]} if call in self.request_ids else {}
-            if call.system:
-                known[SYSTEM] = call.system
+        for reply in self.draw.replies:
+            numbers = [i for i, drawn in enumerate(self.drawn) if drawn.reply is reply]
+            usage = reply.value.get("usage")
+            known = {} if reply.request_id is None else {"request_id": reply.request_id}
+            known |= reply.named
             yield {"candidates": numbers, **(usage if isinstance(usage, Mapping) else {}), **known}
 
     def _explained(self, number: int, ranked: RankedText) -> dict[str, Any]:
-        """A candidate: which it is, how often its text stands in the list, and what it is worth."""
+        """A candidate: which it is, how often its text is in the list, and its expected utility."""
         drawn = self.drawn[number]
         calls = calls_of(drawn.choice) if self.question.tools is not None else ()
         return {
             "index": number,
-            **({SYSTEM: drawn.call.system} if drawn.call.system else {}),
+            **drawn.reply.named,
             "count": ranked.count,
             "utility": ranked.utility,
             "text": drawn.candidate.text,
@@ -188,18 +182,14 @@ class Decision:
 
     def answer(self) -> ChosenReply:
         """The reply that the chosen candidate came in, with the chosen ones alone."""
-        call = self.drawn[self.chosen[0]].call
-        reply = self.replies[call]
+        reply = self.drawn[self.chosen[0]].reply
         body = {
-            **reply,
+            **reply.value,
             "choices": self.choices(),
-            "usage": total_usage(reply.get("usage") for reply in self.replies.values()),
+            "usage": total_usage(reply.value.get("usage") for reply in self.draw.replies),
             FIELD: self.about(),
         }
-        is_copy = len(self.drawn) > 1 and self.num_distinct == 1
-        return ChosenReply(
-            body, self.header, request_id=self.request_ids.get(call), is_copy=is_copy
-        )
+        return ChosenReply(body, self.header, request_id=reply.request_id)
 
 
 def untouched(reply: Mapping[str, Any], question: Question) -> ChosenReply:
@@ -241,7 +231,9 @@ def _add(total: dict[str, Any], usage: Mapping[str, Any]) -> None:
 
 def _is_count(value: Any) -> bool:
     """Whether a value may be how much was used: no number that sums would not hold."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MAX_COUNT
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MAX_TOKENS
+    )
 
 
 def reply_events(reply: Mapping[str, Any], chat: bool, with_usage: bool) -> Iterator[bytes]:

@@ -1,13 +1,14 @@
-"""The settings of the server: how candidates are drawn, what a request may choose, and how much is done at a time."""
+"""The settings of the server: its upstreams, how candidates are drawn, who may connect, and how much at a time."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from ...metrics.errors import InputError
+from ...metrics.errors import InputError, excerpt, unknown
 from ...metrics.spec.checked_settings import Converted, Field, Rare, ValueRefusal, settings
+from ...metrics.storage.limits import limits
 from ...rerank.stopping_rule import StoppingRule, check_cap
 from ..server.settings import further_keys
 
@@ -19,6 +20,23 @@ _OURS = frozenset({"model", "messages", "prompt", "n", "stream", "stream_options
     "top_logprobs",
 }
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+_NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(.*)", re.DOTALL)
+_COUNT = re.compile("[1-9][0-9]{0,5}")
+_SPEC_KEYS = ("model", "n", "key")
+_SPEC_FIX = "Write NAME=URL, and behind it what there is of ,model=NAME,n=NUMBER,key=VARIABLE"
+# paths that clients of OpenAI and Anthropic ask for
+USUAL_PATHS = (
+    "chat/completions",
+    "completions",
+    "responses",
+    "messages",
+    "models",
+    "models/*",
+    "embeddings",
+    "moderations",
+    "rerank",
+    "score",
+)
 
 
 def read_seconds(value: Any) -> float:
@@ -40,6 +58,71 @@ def read_seconds(value: Any) -> float:
 
 Seconds = Annotated[float, Converted(read_seconds), Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+
+
+class UpstreamSpec(NamedTuple):
+    """An upstream as it is given: ``URL`` alone, or ``NAME=URL,model=...,n=...,key=...``.
+
+    Args:
+        name: of the model among others; empty for a single one without a name.
+        url: its address.
+        model: what the server calls it; empty for what a request says.
+        n: candidates of it; None for as many as of any.
+        key_variable: the environment variable that holds the key of the server.
+    """
+
+    name: str
+    url: str
+    model: str = ""
+    n: int | None = None
+    key_variable: str | None = None
+
+
+def read_upstreams(texts: Sequence[str]) -> tuple[UpstreamSpec, ...]:
+    """Upstreams as they are written.
+
+    >>> read_upstreams(["small=http://a/v1,model=s,n=4"])
+    (UpstreamSpec(name='small', url='http://a/v1', model='s', n=4, key_variable=None),)
+
+    Raises:
+        InputError: one of several has no name, a name comes twice, or what follows it cannot be read.
+    """
+    limits().check("systems", len(texts), "--upstream")
+    specs = tuple(map(_read_upstream, texts))
+    names = [spec.name for spec in specs]
+    if len(specs) > 1 and "" in names:
+        raise _unnamed(specs[names.index("")].url)
+    for name in names:
+        if names.count(name) > 1:
+            fix = "Give each model a name of its own"
+            raise InputError(f"{name} comes twice", where="--upstream", fix=fix)
+    return specs
+
+
+def _read_upstream(text: str) -> UpstreamSpec:
+    """One upstream."""
+    match = _NAMED.fullmatch(text)
+    if match is None:
+        if re.search(f",({'|'.join(_SPEC_KEYS)})=", text):
+            raise _unnamed(text)
+        return UpstreamSpec("", text)
+    name, (url, *parts) = match[1], match[2].split(",")
+    where = f"--upstream {name}"
+    given: dict[str, str] = {}
+    for part in parts:
+        key, _, value = part.partition("=")
+        if key not in _SPEC_KEYS:
+            raise unknown("key", key, _SPEC_KEYS, where=where)
+        if not value or key in given or (key == "n" and not _COUNT.fullmatch(value)):
+            raise InputError(f"found {excerpt(part)}", where=where, fix=_SPEC_FIX)
+        given[key] = value
+    size = int(given["n"]) if "n" in given else None
+    limits().check("candidates", size or 0, where)
+    return UpstreamSpec(name, url, given.get("model", ""), size, given.get("key"))
+
+
+def _unnamed(text: str) -> InputError:
+    return InputError(f"found {excerpt(text)} without a name", where="--upstream", fix=_SPEC_FIX)
 
 
 @settings
@@ -64,14 +147,11 @@ class DrawingSettings:
         max_candidate_tokens: the most tokens that a request may ask of a candidate, and what is asked if it says
             nothing.
         max_request_tokens: the most tokens that all candidates of a request may have together: fewer are drawn where
-            they could have more.
-        over_limit: what becomes of a request that asks for more candidates or tokens than these bounds: ``refuse``
-            it, or ``cap`` its numbers. They hold for what passes through as well.
-        prefer: ``finished`` chooses among the candidates that the limit of tokens did not cut off, where there are any;
-            ``any`` among all.
+            they could have more. These bounds hold for what passes through as well.
+        quorum: how many of several models have to have given their candidates; then the others are not waited for. All
+            that did not fail, if not given; --deadline ends the waiting too.
         tool_calls: ``choose`` votes over calls of tools; ``pass`` lets requests with tools pass through.
         ignore_arguments: an argument of tools that does not count when calls are compared.
-        argument_text: an argument whose text the utility chooses by, where candidates agree in all others.
         request: more keys of every request whose answer is chosen, as a JSON object, such as {"top_k": -1}; a request
             that has such a key itself keeps it.
     """
@@ -90,11 +170,9 @@ class DrawingSettings:
     change_margin: Annotated[float, Field(ge=0, allow_inf_nan=False), Rare()] = StoppingRule.margin
     max_candidate_tokens: Annotated[Count | None, Rare()] = None
     max_request_tokens: Annotated[Count | None, Rare()] = None
-    over_limit: Annotated[Literal["refuse", "cap"], Rare()] = "refuse"
-    prefer: Annotated[Literal["finished", "any"], Rare()] = "finished"
+    quorum: Count | None = None
     tool_calls: Annotated[Literal["choose", "pass"], Rare()] = "choose"
     ignore_arguments: Annotated[tuple[str, ...], Rare()] = ()
-    argument_text: Annotated[str | None, Rare()] = None
     request: str | None = None
 
     def __post_init__(self) -> None:
@@ -135,21 +213,6 @@ class DrawingSettings:
         if self.candidates_per_request is None and self.deadline_seconds is not None:
             return 1
         return self.candidates_per_request
-
-
-# what clients of OpenAI and Anthropic ask for beside texts to choose among
-USUAL_PATHS = (
-    "chat/completions",
-    "completions",
-    "responses",
-    "messages",
-    "models",
-    "models/*",
-    "embeddings",
-    "moderations",
-    "rerank",
-    "score",
-)
 
 
 @settings

@@ -1,30 +1,152 @@
-"""Which candidates call tools, how, and whether as their schemas say: what is voted over.
+"""Candidates as JSON: which have the form that a request asks for, which call tools, how, and what is voted over.
 
-A list is decided in steps, each by the most votes, where of equal ones the first candidate's wins:
+Schemas are judged in bounded steps, as anybody may write them. A list of candidates that may call tools is decided in
+steps, each by the most votes, where of equal ones the first candidate's wins:
 
 1. to call or to talk; where both have as many votes, to call
 2. the names of the tools, a set where a candidate calls several
 3. their arguments, as JSON values: the order of keys, white space and 1 or 1.0 do not count
 
-A candidate that calls a tool which there is not, whose arguments are no JSON object or break the schema, or that does
-not do what `tool_choice` and `parallel_tool_calls` ask, never wins.
+A candidate never wins that calls an unknown tool, whose arguments are not a JSON object or break the schema, or that
+does not do what `tool_choice` and `parallel_tool_calls` ask.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
+import regex
+
+from ...metrics.errors import InputError
+from ...metrics.storage.json_and_yaml import parse_json
 from ...rerank.messages import text_in, value_at
 from ...rerank.stopping_rule import Rival, VoteStep
 from .api_errors import ApiError
-from .json_forms import NOTHING, checker, value_of
 
 MAX_CALLS = 128  # of a candidate
 MAX_TOOLS = 512
+MAX_STEPS = 20_000  # in all texts of a request
+COMPARED_PER_STEP = 20  # pairs of items that are compared in the time of a step
+PATTERN_SECONDS = 0.05  # for one search
+NOTHING = object()
+Verdict = Literal["valid", "unchecked", "invalid"]
+
+
+class _UnusableSchemaError(Exception):
+    """A schema that is not used."""
+
+
+def with_form(texts: Sequence[str], response_format: Mapping[str, Any]) -> list[int] | None:
+    """Numbers of the texts that have the form; None where that cannot be told, as with grammars."""
+    kind = response_format.get("type")
+    values = [value_of(text) for text in texts]
+    if kind == "json_object":
+        return [i for i, value in enumerate(values) if isinstance(value, dict)]
+    wrapper = response_format.get("json_schema")
+    schema = wrapper.get("schema") if isinstance(wrapper, Mapping) else None
+    if kind != "json_schema" or not isinstance(schema, Mapping):
+        return None
+    try:
+        fits = checker(schema)
+        return [i for i, value in enumerate(values) if value is not NOTHING and fits(value)]
+    except Exception:  # whatever a schema that nobody checked makes a library do
+        return None
+
+
+def value_of(text: str) -> Any:
+    """The JSON value of a text; `NOTHING` if it is not JSON, or has NaN, Infinity or a number beyond all bounds."""
+    try:
+        value = parse_json(text.encode())
+        json.dumps(value, allow_nan=False)
+    except (InputError, ValueError):
+        return NOTHING
+    return value
+
+
+def _without_dialects(schema: Any) -> Any:
+    """A schema without the names of dialects, which have rules of their own.
+
+    Raises:
+        _UnusableSchemaError: it has patterns for keys.
+    """
+    if isinstance(schema, list):
+        return [_without_dialects(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "patternProperties" in schema:
+        raise _UnusableSchemaError
+    is_dialect = isinstance(schema.get("$schema"), str)
+    return {
+        key: _without_dialects(inner)
+        for key, inner in schema.items()
+        if not (is_dialect and key == "$schema")
+    }
+
+
+class _Steps:
+    """The budget that a judgement still has.
+
+    A keyword costs a step and one for each of its values, a pattern one for each character when it is first read, items
+    that have to differ what it takes to compare all pairs.
+    """
+
+    def __init__(self) -> None:
+        self._left = MAX_STEPS
+        self._patterns: set[str] = set()
+
+    def take(self, name: str, value: Any, instance: Any) -> None:
+        """Takes the steps of a keyword; raises _UnusableSchemaError where there are none left."""
+        self._left -= 1
+        if isinstance(value, list | dict):
+            self._left -= len(value)
+        if name == "uniqueItems" and isinstance(instance, list):
+            self._left -= len(instance) ** 2 // COMPARED_PER_STEP
+        if name == "pattern" and value not in self._patterns:
+            self._left -= len(value)
+            self._patterns.add(value)
+        if self._left < 0:
+            raise _UnusableSchemaError
+
+
+def checker(schema: Any) -> Callable[[Any], bool]:
+    """Tells whether a value fits a schema, in a bounded number of steps.
+
+    Raises (also from what is returned):
+        Exception: the schema cannot be used.
+    """
+    from jsonschema import Draft202012Validator, validators
+    from referencing import Registry
+
+    steps = _Steps()
+
+    def counted(name: str, keyword: Callable[..., Any]) -> Callable[..., Any]:
+        def check(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
+            steps.take(name, value, instance)
+            return keyword(validator, value, instance, schema)
+
+        return check
+
+    keywords = {**Draft202012Validator.VALIDATORS, "pattern": _pattern}
+    bounded = {name: counted(name, keyword) for name, keyword in keywords.items()}
+    judge = validators.extend(Draft202012Validator, bounded)(
+        _without_dialects(schema), registry=Registry()
+    )
+
+    def fits(value: Any) -> bool:
+        return bool(judge.is_valid(value))
+
+    return fits
+
+
+def _pattern(validator: Any, pattern: str, value: Any, schema: Any) -> Iterator[Any]:
+    """The keyword `pattern`, in bounded time."""
+    from jsonschema import ValidationError
+
+    if isinstance(value, str) and not regex.search(pattern, value, timeout=PATTERN_SECONDS):
+        yield ValidationError("does not match")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +210,6 @@ def _call(call: Any) -> ToolCall:
     )
 
 
-Verdict = Literal["valid", "unchecked", "invalid"]
-
-
 def verdict(calls: Sequence[ToolCall], tools: Tools) -> Verdict:
     """Whether a candidate, whose calls may be none, does what its request asks for; unchecked where nobody can tell."""
     if not calls:
@@ -152,8 +271,7 @@ class CallVote(NamedTuple):
     Args:
         decided: whether it calls or talks.
         numbers: of the candidates that are left to choose among, which all call the same tools, or talk.
-        texts: what these are compared by; None where by what they say.
-        by_utility: whether the texts are those of an argument, for the utility, and not for a vote.
+        texts: the calls of these as JSON, to vote over; None for a choice by what they say.
         others: the rest of those that may answer, with the most votes first.
         votes: how many call, talk, and are invalid or unchecked; of how many kinds those are that may answer; votes of
             the tools and of the arguments that won.
@@ -163,7 +281,6 @@ class CallVote(NamedTuple):
     decided: Literal["calls", "talk"]
     numbers: Sequence[int]
     texts: Sequence[str] | None
-    by_utility: bool
     others: Sequence[int]
     votes: Mapping[str, int]
     steps: Sequence[VoteStep] = ()
@@ -173,7 +290,6 @@ def call_vote(
     choices: Sequence[Mapping[str, Any]],
     tools: Tools,
     ignored: Sequence[str] = (),
-    text_key: str | None = None,
     weights: Sequence[float] | None = None,
 ) -> CallVote:
     """The vote over candidates that may call tools.
@@ -182,7 +298,6 @@ def call_vote(
         choices: the candidates, as the server gave them.
         tools: of the request.
         ignored: arguments that do not count.
-        text_key: the argument whose text a utility is to choose by, where candidates agree in the others.
         weights: of the candidates' votes; 1 each if not given.
 
     Raises:
@@ -194,50 +309,35 @@ def call_vote(
     is_checked = "valid" in [judged for judged, one in zip(verdicts, calls, strict=True) if one]
     usual = ("valid",) if is_checked else ("valid", "unchecked")
     valid = [number for number, judged in enumerate(verdicts) if judged in usual]
+    if not valid:
+        problem = f"none of {len(choices)} candidates calls the tools as the request and their schemas say"
+        raise ApiError(503, problem, code="no_choice", retry_seconds=5)
     calling = [number for number in valid if calls[number]]
     talking = [number for number in valid if not calls[number]]
+    keys = {number: arguments_key(calls[number], ignored) for number in calling}
+    kinds = {*keys.values(), *(str(text_in(choices[number])) for number in talking)}
     votes = {
         "calls": len(calling),
         "talk": len(talking),
         "invalid": verdicts.count("invalid"),
         "unchecked": verdicts.count("unchecked"),
-        "kinds": len({_kind(choices[number], calls[number], ignored) for number in valid}),
+        "kinds": len(kinds),
     }
-    if not valid:
-        problem = f"none of {len(choices)} candidates calls the tools as the request and their schemas say"
-        raise ApiError(503, problem, code="no_choice", retry_seconds=5)
     if _weight(talking, weights) > _weight(calling, weights):
-        return CallVote("talk", talking, None, False, calling, votes)
-    names = _grouped(calling, [names_key(calls[number]) for number in calling], weights)
-    same_names, *other_names = names
-    keys = [arguments_key(calls[number], ignored) for number in same_names]
-    same_arguments, *_ = _grouped(same_names, keys, weights)
-    votes |= {"same_tools": len(same_names), "same_arguments": len(same_arguments)}
+        return CallVote("talk", talking, None, calling, votes)
+    by_names = _grouped(calling, [names_key(calls[number]) for number in calling], weights)
+    same_names, *other_names = by_names
+    texts = [keys[number] for number in same_names]
+    by_arguments = _grouped(same_names, texts, weights)
+    votes |= {"same_tools": len(same_names), "same_arguments": len(by_arguments[0])}
     rest = [number for group in other_names for number in group] + talking
-    if text_key is None:
-        beside = (
-            Rival(len(talking), 1.0, is_earlier=False),
-            Rival(len(choices) - len(valid), 1.0, is_earlier=False, can_win=False),
-        )
-        first = VoteStep(len(calling), tuple(rival for rival in beside if rival.drawn))
-        steps = (first, _step(names), _step(_grouped(same_names, keys, weights)))
-        return CallVote("calls", same_names, keys, False, rest, votes, steps)
-    left_out = (*ignored, text_key)
-    other_keys = [arguments_key(calls[number], left_out) for number in same_names]
-    alike, *unlike = _grouped(same_names, other_keys, weights)
-    others = [number for group in unlike for number in group] + rest
-    texts = [_text_of(calls[number], text_key) for number in alike]
-    if any(text is None for text in texts):
-        alike_keys = [arguments_key(calls[number], ignored) for number in alike]
-        return CallVote("calls", alike, alike_keys, False, others, votes)
-    return CallVote("calls", alike, [str(text) for text in texts], True, others, votes)
-
-
-def _kind(choice: Mapping[str, Any], calls: Sequence[ToolCall], ignored: Sequence[str]) -> str:
-    """What is the same in candidates that do the same: their calls, or what they say."""
-    if calls:
-        return arguments_key(calls, ignored)
-    return str(text_in(choice))
+    rivals = (
+        Rival(len(talking), 1.0, is_earlier=False),
+        Rival(len(choices) - len(valid), 1.0, is_earlier=False, can_win=False),
+    )
+    first = VoteStep(len(calling), tuple(rival for rival in rivals if rival.drawn))
+    steps = (first, _step(by_names), _step(by_arguments))
+    return CallVote("calls", same_names, texts, rest, votes, steps)
 
 
 def _weight(numbers: Iterable[int], weights: Sequence[float]) -> float:
@@ -260,11 +360,3 @@ def _step(groups: Sequence[Sequence[int]]) -> VoteStep:
     best, *others = groups
     rivals = (Rival(len(group), 1.0, is_earlier=group[0] < best[0]) for group in others)
     return VoteStep(len(best), tuple(rivals))
-
-
-def _text_of(calls: Sequence[ToolCall], key: str) -> str | None:
-    """The text of an argument, of all calls in lines; None where one has none."""
-    texts = [call.arguments.get(key) for call in sorted(calls, key=attrgetter("name"))]
-    if not all(isinstance(text, str) for text in texts):
-        return None
-    return "\n".join(texts)

@@ -55,13 +55,10 @@ def proxy_of(address: str) -> str | None:
     if not proxy or any(map(proxy_bypass, (parts.netloc, parts.hostname or ""))):
         return None
     named = proxy if "://" in proxy else f"http://{proxy}"
-    scheme = named.partition("://")[0].lower()
-    fix = "Name one of HTTP, or the server in no_proxy"
-    if scheme not in ("http", "https"):
-        problem = f"a proxy of {scheme:.20}, expected one of http"
-        raise InputError(problem, where="environment", fix=fix)
     if http_address(named) is None:
-        raise InputError("a proxy that is no address", where="environment", fix=fix)
+        problem = "a proxy that is not an http address"
+        fix = "Name one of HTTP, or the server in no_proxy"
+        raise InputError(problem, where="environment", fix=fix)
     return named
 
 
@@ -90,7 +87,8 @@ class Exchange:
 
     Args:
         connection: how the server is reached.
-        waits: whether a request waits for as long as the server says (``Retry-After``); else it fails at once.
+        waits: whether requests wait for as long as the server says (``Retry-After``); else they fail at once until
+            then.
 
     Raises:
         InputError: the key cannot be had, or the environment names a proxy that cannot be gone through.
@@ -178,6 +176,9 @@ class Exchange:
         """As `post`, with the id of the request."""
         content = body if isinstance(body, tuple) else (request_content(body),)
         url = self._url(path)
+        if not self._waits and self.pause_seconds:
+            problem = f"busy; it may be asked again in {self.pause_seconds:.0f} seconds"
+            raise BusyError(problem, where="server")
         attempts = (self._connection.retries if retries is None else retries) + 1
         attempt = 0
         while True:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
 from itertools import chain, islice
-from typing import Any
+from typing import Any, Generic, TypeVar
 from warnings import warn
 
 from ...metrics.errors import DiscorankError, InputError
@@ -25,18 +25,10 @@ from ...rerank.reranker import Reranker
 from ...rerank.votes.confidence import TOKENS, confidence_of
 from ..files.reply_choices import candidate_of, token_logprobs
 from ..generation.generator import Generated, Prompt, before_stop, decider_of, in_groups, lists_of
-from ..generation.waiting_lists import checked, warning_of_no_choice
 from .error_details import NO_DETAILS
 from .exchange import BusyError, Client, Exchange, ExhaustedError, RefusedError, UnusableError
 from .request_loop import AHEAD, Job, RequestLoop, ServerRequest
-from .server_probe import (
-    LOGPROB_FORMS,
-    LogprobForm,
-    ServerFacts,
-    ServerProbe,
-    copies_problem,
-    logprobs_problem,
-)
+from .server_probe import LOGPROB_FORMS, LogprobForm, ServerFacts, ServerProbe
 from .settings import Connection, ServerPool, ServerSettings
 
 MAX_TOKENS = 1 << 40  # more is no count
@@ -74,14 +66,14 @@ def _candidate(choice: Any, stops: Sequence[str]) -> Candidate | InputError:
 
 def drawings_of(
     prompt: Prompt, settings: ServerSettings, form: LogprobForm | None = None
-) -> dict[str, Drawing]:
+) -> dict[str, Drawing[Candidate]]:
     """The candidates to draw for a prompt, by name of the pool; log-probabilities are asked for in this form."""
     return {pool.name: _drawing(prompt, pool, settings, form) for pool in settings.pools}
 
 
 def _drawing(
     prompt: Prompt, pool: ServerPool, settings: ServerSettings, form: LogprobForm | None
-) -> Drawing:
+) -> Drawing[Candidate]:
     """The candidates to draw for one pool; each request has another seed."""
     form = form or LOGPROB_FORMS[settings.chat][0]
 
@@ -130,7 +122,7 @@ def seed_of(*parts: object) -> int:
     return int.from_bytes(digest) >> 1
 
 
-def outcome(prompt: Prompt, drawings: Mapping[str, Drawing]) -> Generated:
+def outcome(prompt: Prompt, drawings: Mapping[str, Drawing[Candidate]]) -> Generated:
     """The list of a prompt whose drawings are done, or the error if a pool is empty."""
     missing: dict[str, Any] = {}
     for name, drawing in drawings.items():
@@ -141,17 +133,18 @@ def outcome(prompt: Prompt, drawings: Mapping[str, Drawing]) -> Generated:
             missing["missing_because"] = str(drawing.error)
     if missing:
         prompt = prompt.with_extra(missing)
-    return checked(prompt.with_candidates(*(drawing.candidates() for drawing in drawings.values())))
+    return prompt.generated(*(drawing.candidates() for drawing in drawings.values()))
 
 
 EMPTY_REPLIES = 3  # replies without any text, after which a pool is given up
 
 # makes the body of a request from its number and how many candidates it is for
 Body = Callable[[int, int], dict[str, Any]]
+C = TypeVar("C")
 
 
 @dataclass(slots=True)
-class Drawing:
+class Drawing(Generic[C]):
     """The candidates of one pool of one prompt.
 
     Args:
@@ -175,7 +168,7 @@ class Drawing:
     awaited: int = 0
     next_call: int = 0
     empty_replies: int = 0
-    candidates_of: dict[int, list[Candidate]] = field(default_factory=dict)
+    candidates_of: dict[int, list[C]] = field(default_factory=dict)
     error: DiscorankError | None = None
     given_up: bool = False
     is_trial: bool = False
@@ -207,13 +200,13 @@ class Drawing:
             self.awaited += n
             lacking -= n
 
-    def take(self, call: int, n: int, choices: Sequence[Candidate | InputError]) -> None:
+    def take(self, call: int, n: int, choices: Sequence[C | InputError]) -> None:
         """Takes the choices of a reply to a request for n candidates; any beyond n are left."""
         self.awaited -= n
         errors = [choice for choice in choices if isinstance(choice, InputError)]
         if errors:
             self.error = errors[0]
-        candidates = [choice for choice in choices[:n] if isinstance(choice, Candidate)]
+        candidates = [choice for choice in choices[:n] if not isinstance(choice, InputError)]
         self.candidates_of[call] = candidates
         self.is_trial = False
         self.empty_replies = 0 if candidates else self.empty_replies + 1
@@ -250,7 +243,12 @@ class Drawing:
         self.error = None
         self.given_up = False
 
-    def candidates(self) -> list[Candidate]:
+    @property
+    def came(self) -> bool:
+        """Whether any candidate has come."""
+        return any(self.candidates_of.values())
+
+    def candidates(self) -> list[C]:
         """The candidates that have come, in the order of the requests."""
         calls = sorted(self.candidates_of)
         return [candidate for call in calls for candidate in self.candidates_of[call]]
@@ -419,12 +417,9 @@ class ServerGenerator:
     def _take_facts(self, facts: ServerFacts) -> None:
         """Takes what holds; raises InputError where that does not do, and warns where runs will not repeat."""
         settings = self.settings
-        problem = None
-        if settings.num_candidates > 1 and settings.temperature > 0:
-            problem = copies_problem(facts, settings.temperature)
-        if settings.logprobs or settings.top_logprobs is not None:
-            problem = problem or logprobs_problem(facts)
-        if problem is not None:
+        is_sampled = settings.num_candidates > 1 and settings.temperature > 0
+        reads_logprobs = settings.logprobs or settings.top_logprobs is not None
+        for problem in facts.problems(settings.temperature if is_sampled else None, reads_logprobs):
             raise problem
         if facts.keeps_seed is False and settings.seed is not None:
             doing = "does not repeat a text for its seed, so that another run gets other candidates"
@@ -498,4 +493,4 @@ def generate(
         text if isinstance(text, Prompt) else Prompt(str(i), text, text)
         for i, text in enumerate(texts)
     )
-    return decider.decode(warning_of_no_choice(lists_of(generator, prompts)), engine)
+    return decider.decode(lists_of(generator, prompts), engine)

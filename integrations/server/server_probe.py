@@ -13,7 +13,6 @@ Some servers give each token of a prompt the values of the place after it: numbe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from ...metrics.errors import InputError
@@ -43,6 +42,10 @@ NUM_TEXTS = 4
 NUM_TOKENS = 24  # of each text
 MIN_TOKENS = 6  # of a text that an echo is checked by
 MAX_NATS_APART = 0.25  # nats a token, which cuts of the distribution and other batches may make
+NO_SAMPLES = (
+    "Is there a key that has it sample (--request)? transformers serve samples with "
+    '{"generation_config": "{\\"do_sample\\": true}"}'
+)
 
 
 class LogprobForm(NamedTuple):
@@ -72,45 +75,47 @@ class Row(NamedTuple):
     finding: str
 
 
-@dataclass(frozen=True, slots=True)
-class ServerFacts:
+class ServerFacts(NamedTuple):
     """What a server does.
 
     Args:
         model: the model's name on the server.
         chat: whether it was asked in chats.
         takes_n: whether one request brings several candidates.
-        texts: what came at the temperature asked for, each from a draw of its own.
+        samples: whether texts differ at the temperature asked for; None where too few came to tell.
         keeps_seed: whether a seed brings a text again; None where all texts are the same.
         logprob_form: what brings log-probabilities of what is generated; None if nothing does.
-        echoes: what each form of `prompt_logprobs` that was tried brings.
+        rows: all of it as a table, with each form of `prompt_logprobs` that was tried.
     """
 
     model: str
     chat: bool
     takes_n: bool
-    texts: tuple[str, ...]
+    samples: bool | None
     keeps_seed: bool | None
     logprob_form: LogprobForm | None
-    echoes: tuple[Row, ...] = ()
+    rows: tuple[Row, ...]
 
-    @property
-    def samples(self) -> bool | None:
-        """Whether texts differ; None where too few came to tell."""
-        written = [text for text in self.texts if text.strip()]
-        return None if len(written) < NUM_TEXTS else len(set(written)) > 1
+    def problems(self, temperature: float | None, reads_logprobs: bool) -> Iterator[InputError]:
+        """The errors of a server of which candidates or their log-probabilities cannot be had.
 
-    def rows(self) -> Iterator[Row]:
-        """The table."""
-        several = "several candidates for one request" if self.takes_n else "one, whatever is asked"
-        yield Row("n", self.takes_n, several)
-        yield Row("sampling", self.samples, f"{len(set(self.texts))} of {len(self.texts)} differ")
-        again = {True: "the same text again", False: "another text", None: "all texts are the same"}
-        yield Row("seed", self.keeps_seed, again[self.keeps_seed])
-        form = self.logprob_form
-        brought = "in no form" if form is None else f"by {form.name}"
-        yield Row("log-probabilities", form is not None, brought)
-        yield from self.echoes
+        Args:
+            temperature: of sampling; None where candidates may be the same.
+            reads_logprobs: whether log-probabilities are needed.
+        """
+        where = f"server: {self.model}"
+        if temperature is not None and self.samples is False:
+            problem = (
+                f"answers with the same text {NUM_TEXTS} times at temperature {temperature:g}, "
+                "so that every candidate but the first would be paid for nothing"
+            )
+            yield InputError(problem, where=where, fix=NO_SAMPLES)
+        if reads_logprobs and self.logprob_form is None:
+            kind = "chats" if self.chat else "completions"
+            tried = " or ".join(form.name for form in LOGPROB_FORMS[self.chat])
+            problem = f"gives no log-probabilities of its {kind} (asked by {tried})"
+            fix = "Do without them, or ask in the other way, if the server has it"
+            yield InputError(problem, where=where, fix=fix)
 
 
 @settings
@@ -127,34 +132,6 @@ class ProbeOptions:
 
     probe: bool = False
     skip_probe: Annotated[bool, Rare()] = False
-
-
-NO_SAMPLES = (
-    "Is there a key that has it sample (--request)? transformers serve samples with "
-    '{"generation_config": "{\\"do_sample\\": true}"}'
-)
-
-
-def copies_problem(facts: ServerFacts, temperature: float) -> InputError | None:
-    """The error of a server whose candidates would all be the same."""
-    if facts.samples is not False:
-        return None
-    problem = (
-        f"answers with the same text {len(facts.texts)} times at temperature {temperature:g}, "
-        "so that every candidate but the first would be paid for nothing"
-    )
-    return InputError(problem, where=f"server: {facts.model}", fix=NO_SAMPLES)
-
-
-def logprobs_problem(facts: ServerFacts) -> InputError | None:
-    """The error of a server that gives no log-probabilities."""
-    if facts.logprob_form is not None:
-        return None
-    kind = "chats" if facts.chat else "completions"
-    tried = " or ".join(form.name for form in LOGPROB_FORMS[facts.chat])
-    problem = f"gives no log-probabilities of its {kind} (asked by {tried})"
-    fix = "Do without them, or ask in the other way, if the server has it"
-    return InputError(problem, where=f"server: {facts.model}", fix=fix)
 
 
 class ServerProbe:
@@ -201,8 +178,19 @@ class ServerProbe:
         if len(set(texts)) > 1:
             keeps_seed = await self._texts(n=1, seed=1) == await self._texts(n=1, seed=1)
         form = await self.logprob_form()
-        echoes = tuple([await self.echo(echo_form) for echo_form in echo_forms])
-        return ServerFacts(self._model, self._chat, takes_n, tuple(texts), keeps_seed, form, echoes)
+        written = [text for text in texts if text.strip()]
+        samples = None if len(written) < NUM_TEXTS else len(set(written)) > 1
+        several = "several candidates for one request" if takes_n else "one, whatever is asked"
+        again = {True: "the same text again", False: "another text", None: "all texts are the same"}
+        brought = "in no form" if form is None else f"by {form.name}"
+        rows = (
+            Row("n", takes_n, several),
+            Row("sampling", samples, f"{len(set(texts))} of {len(texts)} differ"),
+            Row("seed", keeps_seed, again[keeps_seed]),
+            Row("log-probabilities", form is not None, brought),
+            *[await self.echo(echo_form) for echo_form in echo_forms],
+        )
+        return ServerFacts(self._model, self._chat, takes_n, samples, keeps_seed, form, rows)
 
     async def _texts(self, **keys: Any) -> list[str]:
         """The texts of a request."""
@@ -324,6 +312,6 @@ def _text_and_length(choice: Any) -> tuple[str, int]:
 def table_of(facts: ServerFacts) -> str:
     """What a server does, as the lines of a table."""
     words = {True: "yes", False: "no", None: "unknown"}
-    listed = [(row.what, words[row.holds], row.finding) for row in facts.rows()]
+    listed = [(row.what, words[row.holds], row.finding) for row in facts.rows]
     width = max(len(what) for what, _, _ in listed)
     return "\n".join(f"{what:<{width}}  {holds:<7}  {finding}" for what, holds, finding in listed)

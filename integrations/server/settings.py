@@ -216,24 +216,18 @@ class Connection:
     backoff_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False), Rare()] = 0.5
 
     def __post_init__(self) -> None:
-        fix = "Such as http://localhost:8000/v1; a key comes from the variable in key_variable"
         address = http_address(self.base_url)
-        if address is None:
-            raise InputError(
-                "is no http address",
-                where="base_url",
-                fix=fix,
-            )
-        has_login = address.username is not None or address.password is not None
-        if has_login or address.query or address.fragment:
-            raise InputError(
-                "holds more than scheme, host, port and path",
-                where="base_url",
-                fix=fix,
-            )
-
-        if any(letter.isspace() or not letter.isprintable() for letter in self.base_url):
-            raise InputError("holds a character that no address has", where="base_url", fix=fix)
+        is_plain = all(letter.isprintable() and not letter.isspace() for letter in self.base_url)
+        if (
+            address is None
+            or "@" in address.netloc
+            or address.query
+            or address.fragment
+            or not is_plain
+        ):
+            problem = "is not an http address of scheme, host, port and path alone"
+            fix = "Such as http://localhost:8000/v1; a key comes from the variable in key_variable"
+            raise InputError(problem, where="base_url", fix=fix)
 
     @property
     def retries_again(self) -> int:

@@ -10,7 +10,7 @@ The same plans as for pairs, over one column: the sum of features of each text, 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,14 +20,14 @@ from ...metrics.base import Metric
 from ...metrics.errors import InputError, MetricError
 from ...metrics.execution.evaluate import is_joined, is_square, lift
 from ...metrics.mixture import Mix, Utility
-from ...metrics.representations import FloatArray, IntArray
+from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Comparison
 from ..choice import Expected, Spent, with_flags
 from ..engines.expectation import combined_matrix, combined_values
 from ..engines.interface import Result, Task
 from ..engines.local import NOT_FINITE
-from .plan import num_pairs, plan
-from .requests import Estimate, Request
+from .plan import Estimate, Plan, num_pairs, plan
+from .posterior import Request
 from .settings import Budget, asked_parts, two_texts_are_one_pair
 
 Part = tuple[float, Metric]
@@ -77,15 +77,27 @@ def estimated(
         addend=known.of_parts,
     )
     flags = with_flags(flags, known.flags)
+    estimate, flags = yield from _driven(
+        steps, problem.task, lambda request, result: problem.utilities(result), flags
+    )
+    return _estimated(estimate, flags, whole.keep_matrix)
+
+
+def _driven(
+    steps: Plan,
+    task_of: Callable[[Request], Task],
+    utilities_of: Callable[[Request, Result], FloatArray],
+    flags: tuple[str, ...],
+) -> Generator[Task, Result, tuple[Estimate, tuple[str, ...]]]:
+    """The estimate of a plan whose requests are tasks, and the flags with those of the results."""
     try:
         request = next(steps)
         while True:
-            result = yield problem.task(request)
+            result = yield task_of(request)
             flags = with_flags(flags, result.flags)
-            request = steps.send(problem.utilities(result))
+            request = steps.send(utilities_of(request, result))
     except StopIteration as end:
-        estimate: Estimate = end.value
-    return _estimated(estimate, flags, whole.keep_matrix)
+        return end.value, flags
 
 
 def _exact(whole: Task, flags: tuple[str, ...], size: int) -> Generator[Task, Result, Expected]:
@@ -260,28 +272,17 @@ def estimated_sums(
         seed=budget.seed,
     )
     computed = np.full(num_texts, np.nan)
-    try:
-        request = next(steps)
-        while True:
-            result = yield _part(whole, request.rows)
-            flags = with_flags(flags, result.flags)
-            computed[request.rows] = combined_values(whole.metric, result) + known[request.rows]
-            request = steps.send(computed[request.rows][:, None])
-    except StopIteration as end:
-        estimate: Estimate = end.value
-    return _estimated_budgeted_features(estimate, computed, flags)
 
+    def task(request: Request) -> Task:
+        rows = request.rows.tolist()
+        comparisons = tuple(comparison.part(rows, []) for comparison in whole.comparisons)
+        return whole._replace(comparisons=comparisons, whole=whole.comparisons)
 
-def _part(whole: Task, rows: IntArray) -> Task:
-    """The task of some texts."""
-    comparisons = tuple(comparison.part(rows.tolist(), []) for comparison in whole.comparisons)
-    return whole._replace(comparisons=comparisons, whole=whole.comparisons)
+    def sums(request: Request, result: Result) -> FloatArray:
+        computed[request.rows] = combined_values(whole.metric, result) + known[request.rows]
+        return computed[request.rows][:, None]
 
-
-def _estimated_budgeted_features(
-    estimate: Estimate, computed: FloatArray, flags: tuple[str, ...]
-) -> Expected:
-    """The outcome of the plan."""
+    estimate, flags = yield from _driven(steps, task, sums, flags)
     if not np.isfinite(computed).any():
         problem = f"none of the {estimate.spent.pairs} texts that were read has a finite value"
         raise MetricError(problem, where="budget", fix="Look at the metric's model and at the list")

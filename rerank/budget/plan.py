@@ -1,7 +1,9 @@
 """Plans: which pairs of a utility matrix are computed under a budget.
 
     mu(h) = sum_r w(r) u(h, r) / sum_r w(r)
-is estimated from a part of the pairs. A budget of all pairs asks for all of them at once and has the expectations that
+is estimated from a part of the pairs. A plan is a generator: it yields a `Request`, is sent the utilities [rows,
+columns] of that block, higher is better, and returns an `Estimate` when it needs no more or its budget is used up. It
+never asks for a pair twice. A budget of all pairs asks for all of them at once and has the expectations that
 they have without a budget.
 
 The search works in an order of rows and columns that does not depend on that of the list, so that the same texts
@@ -12,6 +14,7 @@ or two rows have all alike, the order of the list decides.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import NamedTuple
 
 import numpy as np
@@ -19,10 +22,26 @@ import numpy as np
 from ...metrics.representations import FloatArray, IntArray
 from ..choice import Spent
 from ..engines.expectation import NO_WEIGHT, expected_utility
-from .posterior import Observed, Problem
-from .requests import Estimate, Found, Plan, Request, Search
-from .searches import adaptive, state
+from .posterior import Observed, Problem, Request
+from .searches import Found, Search, adaptive, state
 from .statement import Target
+
+
+class Estimate(NamedTuple):
+    """Expected utilities of a list, and what is known of them.
+
+    Args:
+        values: estimated expected utilities [H], higher is better; NaN for hypotheses that were given up.
+        spent: how many pairs were computed and which, and the statement on the choice.
+        utilities: what was computed, NaN elsewhere, [H, R].
+    """
+
+    values: FloatArray
+    spent: Spent
+    utilities: FloatArray
+
+
+Plan = Generator[Request, FloatArray, Estimate]
 
 
 def plan(
@@ -102,10 +121,9 @@ def _everything(
 def _restored(problem: Problem, order: CanonicalOrder, of: int) -> Plan:
     """The search in canonical order, whose requests and results are in the list's own."""
     observed = Observed(problem)
-    result = yield from _translated(adaptive(observed), order)
-    values = result.values
+    values, evidence, stopped = yield from _translated(adaptive(observed), order)
     values[observed.broken] = np.nan
-    statement = state(observed, result)
+    statement = state(observed, evidence, stopped)
     in_list = np.empty_like(values)
     in_list[order.rows] = values
     block = np.ix_(order.rows, order.columns)

@@ -21,16 +21,18 @@ distort.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...metrics.representations import FloatArray, IntArray
-from .requests import Asking, BoolArray, Request
 from .statement import Target
 
+BoolArray = NDArray[np.bool_]
 BLOCK = 64  # columns of draws that are kept together
 STEPS = 6  # of EM, from the variances of the last time
 USUAL_SELF = 3.0  # units that a text is better against itself than against others
@@ -43,6 +45,17 @@ COEFFICIENTS = {
     "cheap": (0.5, 0.2),
     "utility": (0.3, 0.25),
 }
+
+
+class Request(NamedTuple):
+    """A block of pairs: all of these hypotheses with all of these pseudo-references."""
+
+    rows: IntArray  # [h]
+    columns: IntArray  # [r]
+
+
+# is sent the utilities [rows, columns] of each request, higher is better
+Asking = Generator[Request, FloatArray, None]
 
 
 class Variances(NamedTuple):

@@ -15,12 +15,31 @@ of all pairs.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
-from .posterior import Observed, Posterior, Problem, Regressors, posterior, regressors_of, scale_of
-from .requests import Asking, BoolArray, Found, Search
-from .statement import DRAWS, Evidence, Statement, stated
+from .posterior import (
+    Asking,
+    BoolArray,
+    Observed,
+    Posterior,
+    Problem,
+    Regressors,
+    Request,
+    posterior,
+    regressors_of,
+    scale_of,
+)
+from .statement import Evidence, Statement, stated
+
+# values [H], NaN of those given up; evidence, None where no pair is a number; whether a target was met
+Found = tuple[FloatArray, Evidence | None, bool]
+Search = Generator[Request, FloatArray, Found]
+DRAWS = 1000  # of the posterior, of which a confidence is a share
+SMALLEST, LARGEST = 1e-3, 3.0  # regrets in spreads that are told apart
+MAX_STEP, MAX_GAP = 5.0, 10.0
 
 PILOT = 0.3  # share of the budget
 PILOT_REFERENCES = 2  # at most
@@ -41,14 +60,14 @@ def adaptive(observed: Observed) -> Search:
     rows, level = _pilot(observed, order)
     yield from observed.ask(rows, np.sort(order[:level]))
     if not observed.known.any():
-        return Found(np.full(problem.num_rows, np.nan), None, stopped=False)
+        return np.full(problem.num_rows, np.nan), None, False
     known = posterior(observed, features)
     while observed.left > 0:
         draws = possible(known.draws(DRAWS), observed.broken)
         if problem.target.is_set:
             evidence = _evidence(observed, known, draws)
             if problem.target.met(evidence, problem.of_scores):
-                return Found(_choosable(observed, known.mean), evidence, stopped=True)
+                return _choosable(observed, known.mean), evidence, True
         is_open = np.asarray(~observed.seen[:, order].all(axis=1))
         rows = _contenders(draws, known.mean, problem.nbest, is_open)
         if not len(rows):
@@ -57,15 +76,54 @@ def adaptive(observed: Observed) -> Search:
         columns = _next_columns(observed, order, rows)
         yield from _ask_in_order(observed, rows, columns, min(cost, observed.left))
         known = posterior(observed, features, known.variances, 2)
-    draws = possible(known.draws(DRAWS), observed.broken)
-    evidence = _evidence(observed, known, draws)
-    return Found(_choosable(observed, known.mean), evidence, stopped=False)
+    evidence = _evidence(observed, known, possible(known.draws(DRAWS), observed.broken))
+    return _choosable(observed, known.mean), evidence, False
 
 
 def _evidence(observed: Observed, known: Posterior, draws: FloatArray) -> Evidence:
-    """The evidence for the choice as it would be now."""
+    """The evidence for the choice as it would be now, by draws [n, H] of the expected utilities.
+
+    Its features, in order, are the posterior's figures: probability that the choice is the best, expected loss; how
+    many pairs were computed, their share, candidates and places; the shares of the variance of pairs that nothing
+    explains, that are the candidates' and the references' own; heavy tails; ties; how much higher a text with itself
+    is, and whether that is not known; the share of the chosen ones' expectations that is computed; how much better the
+    last of them is than the next; and the step of the scale that scores are on.
+    """
+    rows, columns = np.nonzero(observed.known)
+    values = observed.utilities[rows, columns]
+    is_self = columns == observed.problem.selves[rows]
+    scale = scale_of(values, is_self)
+    others = values if is_self.all() else values[~is_self]
+    step = smallest_step(others) if observed.seen.shape[1] == 1 else 0.0
     chosen = leaders(_choosable(observed, known.mean), observed.problem.nbest)
-    return evidence_of(observed, known, draws, chosen)
+    confidence, regret = figures_of(draws, chosen, step / 2)
+    spread = float(draws.std(axis=1).mean())
+    inside = (confidence * DRAWS + 0.5) / (DRAWS + 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        loss = np.nan_to_num(np.divide(regret, spread), nan=LARGEST, posinf=LARGEST)
+    self_gap = (scale.of_selves - scale.centre) / scale.unit if is_self.any() else 0.0
+    shares = np.where(observed.known, observed.problem.shares, 0.0)[chosen]
+    gap = _gap(known.mean, chosen) / max(spread, 1e-300)
+    features = [
+        1.0,
+        np.log(inside / (1 - inside)),
+        np.log(np.clip(loss, SMALLEST, LARGEST)),
+        np.log(observed.pairs / 100),
+        np.log(observed.seen.mean()),
+        np.log(len(known.mean) / 16),
+        np.log(len(chosen)),
+        np.log(known.variances.noise),
+        np.log(known.variances.row),
+        np.log(known.variances.column),
+        np.log(max((((others - scale.centre) / scale.unit) ** 4).mean(), 1)),
+        1 - len(np.unique(others)) / len(others),
+        np.log1p(max(self_gap, 0)),
+        self_gap == 0,
+        shares.sum() / len(chosen),
+        np.log1p(np.clip(gap, 0, MAX_GAP)),
+        min(step / scale.unit, MAX_STEP),
+    ]
+    return Evidence(spread, np.array(features, np.float64))
 
 
 def _choosable(observed: Observed, mean: FloatArray) -> FloatArray:
@@ -189,15 +247,14 @@ def _herded(points: FloatArray, weights: FloatArray) -> IntArray:
     return np.array(order, np.int64)
 
 
-def state(observed: Observed, result: Found) -> Statement:
+def state(observed: Observed, evidence: Evidence | None, stopped: bool) -> Statement:
     """The statement on the `nbest` hypotheses with the highest values; after too few pairs the regret is NaN."""
     problem = observed.problem
     if problem.nbest == problem.num_rows:
         return Statement(1.0, 0.0, np.nan)
-    if result.evidence is None or observed.known.sum() < FEWEST:
-        chance = problem.nbest / problem.num_rows
-        return Statement(chance, np.nan, np.nan)
-    return stated(result.evidence, problem.of_scores, stopped=result.stopped)
+    if evidence is None or observed.known.sum() < FEWEST:
+        return Statement(problem.nbest / problem.num_rows, np.nan, np.nan)
+    return stated(evidence, problem.of_scores, stopped=stopped)
 
 
 def possible(draws: FloatArray, broken: BoolArray) -> FloatArray:
@@ -210,39 +267,6 @@ def possible(draws: FloatArray, broken: BoolArray) -> FloatArray:
 def leaders(values: FloatArray, count: int) -> IntArray:
     """The hypotheses with the highest values [H]; NaN comes last."""
     return np.argsort(-values, kind="stable")[:count]
-
-
-def evidence_of(
-    observed: Observed, known: Posterior, draws: FloatArray, chosen: IntArray
-) -> Evidence:
-    """Evidence on the chosen ones [k], by draws [n, H] of the expected utilities."""
-    rows, columns = np.nonzero(observed.known)
-    values = observed.utilities[rows, columns]
-    is_self = columns == observed.problem.selves[rows]
-    scale = scale_of(values, is_self)
-    others = values if is_self.all() else values[~is_self]
-    step = smallest_step(others) if observed.seen.shape[1] == 1 else 0.0
-    confidence, regret = figures_of(draws, chosen, step / 2)
-    spread = float(draws.std(axis=1).mean())
-    shares = np.where(observed.known, observed.problem.shares, 0.0)[chosen]
-    return Evidence(
-        confidence,
-        regret,
-        spread,
-        observed.pairs,
-        float(observed.seen.mean()),
-        len(known.mean),
-        len(chosen),
-        known.variances.noise,
-        known.variances.row,
-        known.variances.column,
-        float((((others - scale.centre) / scale.unit) ** 4).mean()),
-        1 - len(np.unique(others)) / len(others),
-        float((scale.of_selves - scale.centre) / scale.unit) if is_self.any() else 0.0,
-        float(shares.sum() / len(chosen)),
-        _gap(known.mean, chosen) / max(spread, 1e-300),
-        step / scale.unit,
-    )
 
 
 def smallest_step(scores: FloatArray) -> float:

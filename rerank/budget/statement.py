@@ -20,11 +20,6 @@ import numpy as np
 
 from ...metrics.representations import FloatArray
 
-DRAWS = 1000  # of the posterior, of which a confidence is a share
-SMALLEST, LARGEST = 1e-3, 3.0  # regrets in spreads that are told apart
-MAX_STEP, MAX_GAP = 5.0, 10.0
-
-
 Coefficients = tuple[float, ...]
 
 
@@ -60,40 +55,12 @@ class Evidence(NamedTuple):
     """Evidence for a choice, of which its statement is made.
 
     Args:
-        confidence: the posterior's probability that they are the best.
-        regret: the posterior's expected loss in expected utility, on average over the places.
         spread: the standard deviation of the list's expected utilities, by the posterior.
-        pairs: how many were computed.
-        share: of all pairs, how many are known.
-        candidates: H.
-        places: k.
-        noise: share of the variance of pairs that nothing explains.
-        row: share of the variance of pairs that is the candidates' own.
-        column: share of the variance of pairs that is the references' own.
-        tails: mean fourth power of the computed pairs in standard deviations.
-        ties: share of them that have the value of another one.
-        self_gap: how much higher a text with itself is, in standard deviations; 0 where it is not known.
-        settled: share of the chosen ones' expectations that is computed.
-        gap: how much better the last of them is than the next one by the means, in spreads.
-        step: of the scale that scores are on, in their standard deviations; 0 where they are on none.
+        features: x, [n].
     """
 
-    confidence: float
-    regret: float
     spread: float
-    pairs: int
-    share: float
-    candidates: int
-    places: int
-    noise: float
-    row: float
-    column: float
-    tails: float
-    ties: float
-    self_gap: float
-    settled: float
-    gap: float
-    step: float
+    features: FloatArray
 
 
 class Statement(NamedTuple):
@@ -146,38 +113,9 @@ def stated(evidence: Evidence, of_scores: bool, *, stopped: bool) -> Statement:
     constants = fitted_constants()["scores" if of_scores else "pairs"]
     sure = constants.confidence_at_stop if stopped else constants.confidence
     loss = constants.regret_at_stop if stopped else constants.regret
-    features = features_of(evidence)
-    odds = float(features @ np.array(sure)) - constants.margin
-    log_loss = float(features @ np.array(loss)) + constants.factor
+    odds = float(evidence.features @ np.array(sure)) - constants.margin
+    log_loss = float(evidence.features @ np.array(loss)) + constants.factor
     return Statement(_probability(odds), evidence.spread * exp(min(log_loss, 1.0)), evidence.spread)
-
-
-def features_of(evidence: Evidence) -> FloatArray:
-    """The features [n]."""
-    inside = (evidence.confidence * DRAWS + 0.5) / (DRAWS + 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        loss = np.divide(evidence.regret, evidence.spread)
-    loss = np.clip(np.nan_to_num(loss, nan=LARGEST, posinf=LARGEST), SMALLEST, LARGEST)
-    features = [
-        1.0,
-        np.log(inside / (1 - inside)),
-        np.log(loss),
-        np.log(np.divide(evidence.pairs, 100)),
-        np.log(evidence.share),
-        np.log(np.divide(evidence.candidates, 16)),
-        np.log(evidence.places),
-        np.log(evidence.noise),
-        np.log(evidence.row),
-        np.log(evidence.column),
-        np.log(np.maximum(evidence.tails, 1)),
-        evidence.ties,
-        np.log1p(np.maximum(evidence.self_gap, 0)),
-        np.equal(evidence.self_gap, 0),
-        evidence.settled,
-        np.log1p(np.clip(evidence.gap, 0, MAX_GAP)),
-        np.minimum(evidence.step, MAX_STEP),
-    ]
-    return np.array(features, np.float64)
 
 
 def _probability(odds: float) -> float:

@@ -296,31 +296,23 @@ def combined_values(utility: Utility, result: Result, normalize: Normalize = "no
     Raises:
         MetricError: as `added`.
     """
-    if normalize != "none":
-        return _sum_of_normalized(utility, result, normalize)
-    factors = [weight * part.utility_sign for weight, part in utility.parts]
+    columns = [
+        normalized(part.utility_sign * values, normalize)
+        for (_, part), values in zip(utility.parts, result.values, strict=True)
+    ]
+    weights = [weight for weight, _ in utility.parts]
     with np.errstate(over="ignore", invalid="ignore"):
-        if len(factors) == 1:
+        if len(columns) == 1:
             # -0 becomes 0, as in a sum
-            values = np.asarray(factors[0] * result.values[0] + 0.0, np.float64)
+            total = np.asarray(weights[0] * columns[0] + 0.0, np.float64)
         else:
-            of_parts = np.array(factors)[:, None] * result.values
-            values = np.asarray(of_parts.sum(axis=0), np.float64)
-    if np.isfinite(values).all():
-        return values
-    values = np.zeros(values.shape)
-    for factor, part_values in zip(factors, result.values, strict=True):
-        values = added(values, factor, part_values, utility.signature())
-    return values
-
-
-def _sum_of_normalized(utility: Utility, result: Result, normalize: Normalize) -> FloatArray:
-    """The weighted sum of the parts' expectations [H], each as a utility and normalised within the list."""
-    values = np.zeros(result.values.shape[1])
-    for (weight, part), part_values in zip(utility.parts, result.values, strict=True):
-        column = normalized(part.utility_sign * part_values, normalize)
-        values = added(values, weight, column, utility.signature())
-    return values
+            total = np.asarray((np.array(weights)[:, None] * np.array(columns)).sum(axis=0))
+    if np.isfinite(total).all():
+        return total
+    total = np.zeros(total.shape)
+    for weight, column in zip(weights, columns, strict=True):
+        total = added(total, weight, column, utility.signature())
+    return total
 
 
 def combined_matrix(utility: Utility, result: Result) -> FloatArray | None:

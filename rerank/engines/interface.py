@@ -5,15 +5,22 @@ A result is small ([H] per list) whatever the size of its matrix, so that an eng
 
 from __future__ import annotations
 
+import os
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from typing import NamedTuple, Protocol
+from time import monotonic
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from ...metrics.base import Metric
 from ...metrics.errors import DiscorankError
+from ...metrics.execution.meter import Metered
 from ...metrics.mixture import Utility
 from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Comparison
-from .status import Status
+from .status import Status, WorkerStatus
+
+if TYPE_CHECKING:
+    from ...metrics.execution.cache import Cache
 
 Loaded = tuple[Metric, tuple[str, ...]]
 
@@ -66,3 +73,58 @@ class Engine(Protocol):
 
     def status(self) -> Status:
         """The work done since the engine was loaded."""
+
+
+class WorkerEngine(ABC):
+    """The base of engines whose workers are other processes; a context manager, which stops them.
+
+    Args:
+        cache: keeps representations of models; every worker opens its folder.
+    """
+
+    def __init__(self, cache: Cache | None) -> None:
+        self.cache = cache
+        self.began_at = monotonic()  # when the metrics were loaded
+        self.waited_seconds = 0.0  # for workers
+
+    @property
+    def cache_arguments(self) -> tuple[str, int] | None:
+        """The arguments of the cache of a worker."""
+        if self.cache is None:
+            return None
+        return os.path.abspath(self.cache.folder), self.cache.max_bytes
+
+    @abstractmethod
+    def worker_statuses(self) -> tuple[WorkerStatus, ...]:
+        """Every worker as it is now."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop the workers, whatever they are at."""
+
+    def status(self) -> Status:
+        """The work that the workers have done, and how long this process waited for them."""
+        workers = self.worker_statuses()
+        work = sum((worker.work for worker in workers), Metered())
+        return Status(work, monotonic() - self.began_at, self.waited_seconds, workers)
+
+    def count_faults(self) -> None:
+        """Add the entries of caches that workers found damaged to those of this process."""
+        if self.cache is not None:
+            self.cache.damage.elsewhere += self.status().work.damaged_entries
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def number_parts(
+    utilities: Sequence[Utility], metrics: list[Metric], numbers: dict[Loaded, int]
+) -> None:
+    """Give numbers to those plain metrics of utilities that are new, by which workers know them."""
+    for utility in utilities:
+        for _, part in utility.parts:
+            if numbers.setdefault(loaded_as(part), len(metrics)) == len(metrics):
+                metrics.append(part)

@@ -8,9 +8,10 @@ matrix every pair is, whatever its weight.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -35,6 +36,7 @@ from ...metrics.optional_packages import failures_named
 from ...metrics.reading_plan import comparisons_of
 from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Comparison, Truncation
+from ..choice import with_flags
 from .expectation import (
     TiledSums,
     expected_of_sums,
@@ -173,21 +175,15 @@ class LocalEngine:
     def _together(self, tasks: Sequence[Task]) -> list[Result | DiscorankError]:
         """Results of all tasks, metric by metric, so that lists share the representations of their texts."""
         parts: dict[tuple[int, int], Expectation] = {}
-        truncations = [Truncation.NONE] * len(tasks)
         for metric, places in places_of(tasks).items():
             store = self._store(metric)
             lists = [(tasks[i].comparisons[p], tasks[i]) for i, p in places]
             parts.update(zip(places, expectations(metric, store, lists), strict=True))
-            if not metric.info.bucketed:
-                continue
-            for (i, _), (comparison, task) in zip(places, lists, strict=True):
-                compared = read_together(metric, comparison, task)
-                truncations[i] = max(truncations[i], store.truncation_of(compared))
-        results: list[Result | DiscorankError] = []
-        for i, task in enumerate(tasks):
-            own_parts = [parts[i, p] for p in range(len(task.comparisons))]
-            results.append(result_of(task, own_parts, truncations[i]))
-        return results
+            if metric.info.bucketed:
+                for place, (comparison, task) in zip(places, lists, strict=True):
+                    truncation = store.truncation_of(read_together(metric, comparison, task))
+                    parts[place] = parts[place]._replace(truncation=truncation)
+        return results_of(tasks, parts)
 
     def _store(self, metric: Metric) -> Store:
         key = loaded_as(metric)
@@ -202,58 +198,32 @@ def _characters(task: Task) -> int:
     return 1 + sum([len(str(item.text)) for item in first.items])
 
 
-class PairCounts(NamedTuple):
-    """The pairs of a list under one metric that are finite, and those that are not, by what they are."""
+PairCounts = Counter[
+    str
+]  # the pairs of a list under one metric, by their value: finite, nan, inf, -inf
 
-    finite: int = 0
-    nan: int = 0
-    inf: int = 0
-    negative_inf: int = 0
 
-    @classmethod
-    def of(cls, matrix: FloatArray) -> Self:
-        """The counts of a matrix of any shape."""
-        finite = int(np.isfinite(matrix).sum())
-        if finite == matrix.size:
-            return cls(finite)
-        return cls(
-            finite,
-            nan=int(np.isnan(matrix).sum()),
-            inf=int(np.isposinf(matrix).sum()),
-            negative_inf=int(np.isneginf(matrix).sum()),
-        )
-
-    def plus(self, other: PairCounts) -> PairCounts:
-        """Those of two parts of a matrix."""
-        return PairCounts(*(a + b for a, b in zip(self, other, strict=True)))
-
-    @property
-    def not_finite(self) -> int:
-        """How many pairs have no finite value."""
-        return self.nan + self.inf + self.negative_inf
-
-    def __str__(self) -> str:
-        """The values that are not finite, in words: ``3 nan, 1 inf``."""
-        counts = {"nan": self.nan, "inf": self.inf, "-inf": self.negative_inf}
-        return ", ".join(f"{n} {name}" for name, n in counts.items() if n)
+def pair_counts(matrix: FloatArray) -> PairCounts:
+    """The counts of a matrix of any shape."""
+    counts = Counter(finite=int(np.isfinite(matrix).sum()))
+    if counts["finite"] < matrix.size:
+        counts["nan"] = int(np.isnan(matrix).sum())
+        counts["inf"] = int(np.isposinf(matrix).sum())
+        counts["-inf"] = int(np.isneginf(matrix).sum())
+    return counts
 
 
 class Expectation(NamedTuple):
     """Expected values [H] of a list under one part of its utility, and the matrix [H, R] where it is kept.
 
-    `pairs` counts the matrix; a linear form, which has none, counts nothing, and its values are finite.
+    `pairs` counts the matrix; a linear form, which has none, counts nothing, and its values are finite. `truncation` is
+    the worst of the list's texts.
     """
 
     values: FloatArray
     matrix: FloatArray | None = None
-    pairs: PairCounts = PairCounts()
-
-
-class TileSums(NamedTuple):
-    """The reduction of a tile: the weighted sum of every row [rows], and how many of its pairs are finite."""
-
-    sums: FloatArray
-    pairs: PairCounts
+    pairs: PairCounts = Counter()  # noqa: RUF012  never changed
+    truncation: Truncation = Truncation.NONE
 
 
 def places_of(tasks: Sequence[Task]) -> dict[Metric, list[tuple[int, int]]]:
@@ -304,7 +274,7 @@ def _scores(metric: Metric, store: Store, segments: Sequence[Comparison]) -> Ite
         values = segment_scores.scores(metric, segments, store)
         store.meter.count(pairs=sum(max(1, len(segment.references)) for segment in segments))
         for value in values:
-            yield Expectation(np.array([value]), None, PairCounts.of(np.array([[value]])))
+            yield Expectation(np.array([value]), None, pair_counts(np.array([value])))
 
 
 def read_together(metric: Metric, comparison: Comparison, task: Task) -> Sequence[Comparison]:
@@ -341,7 +311,7 @@ def _means(
     weights = np.stack([weights_of(metric, tasks[i])[0] for i in places])
     values = expected_utilities(stacked, weights)
     is_finite = np.isfinite(stacked).all(axis=(1, 2)) & np.isfinite(values).all(axis=1)
-    pairs = PairCounts(stacked[0].size)
+    pairs = Counter(finite=stacked[0].size)
     means = {}
     for number in np.flatnonzero(is_finite).tolist():
         i = places[number]
@@ -354,7 +324,7 @@ def reduced(metric: Metric, task: Task, matrix: FloatArray, meter: Meter) -> Exp
     with meter.stage("choose"):
         weights, own = weights_of(metric, task)
         values = expected_utility(matrix, weights, own)
-        pairs = PairCounts.of(matrix)
+        pairs = pair_counts(matrix)
     return Expectation(values, matrix if task.keep_matrix else None, pairs)
 
 
@@ -363,17 +333,19 @@ def tiled(metric: Metric, store: Store, comparison: Comparison, task: Task) -> E
     sums, pairs = TiledSums(*shape_of(metric, comparison)), PairCounts()
     with failures_named(metric.signature()):
         for tile, values in tile_values(metric, comparison, store):
-            of_tile = tile_sums(metric, task, tile, values, store.meter)
-            sums.add(tile, of_tile.sums)
-            pairs = pairs.plus(of_tile.pairs)
+            of_tile, own_pairs = tile_sums(metric, task, tile, values, store.meter)
+            sums.add(tile, of_tile)
+            pairs += own_pairs
     return reduced_sums(metric, task, sums, pairs)
 
 
-def tile_sums(metric: Metric, task: Task, tile: Tile, values: FloatArray, meter: Meter) -> TileSums:
-    """The reduction of the values [rows, columns] of a tile."""
+def tile_sums(
+    metric: Metric, task: Task, tile: Tile, values: FloatArray, meter: Meter
+) -> tuple[FloatArray, PairCounts]:
+    """The weighted sum of every row [rows] of the values [rows, columns] of a tile, and the counts of its pairs."""
     with meter.stage("choose"):
         sums = weighted_sums(values, *weights_of(metric, task), tile.top, tile.left)
-        return TileSums(sums, PairCounts.of(values))
+        return sums, pair_counts(values)
 
 
 def reduced_sums(metric: Metric, task: Task, sums: TiledSums, pairs: PairCounts) -> Expectation:
@@ -383,7 +355,7 @@ def reduced_sums(metric: Metric, task: Task, sums: TiledSums, pairs: PairCounts)
         MetricError: all are finite, but their sums are not.
     """
     whole = sums.whole()
-    if not pairs.not_finite and not np.isfinite(whole).all():
+    if _num_not_finite(pairs) == 0 and not np.isfinite(whole).all():
         problem = "utilities of this size cannot be added up"
         fix = "Scale them down in the metric, or shorten the list"
         raise MetricError(problem, where=metric.signature(), fix=fix)
@@ -426,22 +398,8 @@ def _linear_values(metric: Metric, store: Store, comparison: Comparison, task: T
     return values / len(sentences)
 
 
-def pairs_error(utility: Utility, counts: Sequence[PairCounts]) -> MetricError | None:
-    """The error of a list in which a part of the utility has no finite pair; None where every part has one."""
-    for (weight, part), of_part in zip(utility.parts, counts, strict=True):
-        if weight and of_part.not_finite and not of_part.finite:
-            problem = f"no pair has a finite value, found {of_part}"
-            fix = "Look at the metric's model and at the texts of the list"
-            return MetricError(problem, where=part.signature(), fix=fix)
-    return None
-
-
-def pairs_flags(utility: Utility, counts: Sequence[PairCounts]) -> tuple[str, ...]:
-    """The flag of a list in which some pairs have no finite value."""
-    for (weight, _), of_part in zip(utility.parts, counts, strict=True):
-        if weight and of_part.not_finite:
-            return (NOT_FINITE,)
-    return ()
+def _num_not_finite(pairs: PairCounts) -> int:
+    return pairs.total() - pairs["finite"]
 
 
 TRUNCATION_FLAGS: Mapping[Truncation, tuple[str, ...]] = {
@@ -451,24 +409,35 @@ TRUNCATION_FLAGS: Mapping[Truncation, tuple[str, ...]] = {
 }
 
 
-def result_of(
-    task: Task, parts: Iterable[Expectation], truncation: Truncation = Truncation.NONE
-) -> Result | DiscorankError:
-    """The result of a list from the expectations of its parts and the worst truncation of its texts.
+def results_of(
+    tasks: Sequence[Task], parts: Mapping[tuple[int, int], Expectation]
+) -> list[Result | DiscorankError]:
+    """The results of lists from the expectations of their parts, by (task, part)."""
+    return [
+        result_of(task, [parts[i, p] for p in range(len(task.comparisons))])
+        for i, task in enumerate(tasks)
+    ]
+
+
+def result_of(task: Task, parts: Sequence[Expectation]) -> Result | DiscorankError:
+    """The result of a list from the expectations of its parts.
 
     A list in which a part has no finite pair has an error instead; one in which a part has some that are not has a
     flag.
     """
-    parts = list(parts)
-    counts = [part.pairs for part in parts]
-    # where only some pairs are asked for, others may be finite
-    error = None if task.whole else pairs_error(task.metric, counts)
-    if error is not None:
-        return error
+    flags = TRUNCATION_FLAGS[max(part.truncation for part in parts)]
+    for (weight, metric), part in zip(task.metric.parts, parts, strict=True):
+        if weight and _num_not_finite(part.pairs):
+            # where only some pairs are asked for, others may be finite
+            if not (part.pairs["finite"] or task.whole):
+                kinds = [f"{n} {name}" for name, n in part.pairs.items() if n]
+                problem = f"no pair has a finite value, found {', '.join(kinds)}"
+                fix = "Look at the metric's model and at the texts of the list"
+                return MetricError(problem, where=metric.signature(), fix=fix)
+            flags = with_flags(flags, [NOT_FINITE])
     values = np.array([part.values for part in parts])
-    matrices = tuple(part.matrix for part in parts if part.matrix is not None)
-    flags = (*TRUNCATION_FLAGS[truncation], *pairs_flags(task.metric, counts))
-    return Result(values, matrices if task.keep_matrix else (), flags)
+    matrices = [part.matrix for part in parts if part.matrix is not None]
+    return Result(values, tuple(matrices) if task.keep_matrix else (), flags)
 
 
 def problem_of(task: Task, error: BaseException) -> DiscorankError:

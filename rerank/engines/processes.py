@@ -21,20 +21,18 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from threading import Thread
 from time import monotonic
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from warnings import warn
 
 from ...metrics.base import Metric
 from ...metrics.errors import DiscorankError, MetricError, ResourceError
 from ...metrics.execution.cache import Cache
-from ...metrics.execution.meter import Metered
 from ...metrics.mixture import Utility
 from ...metrics.storage.limits import limits
 from ...metrics.storage.stop_signals import ignored, put_off
-from .interface import Loaded, Result, Task, loaded_as
+from .interface import Loaded, Result, Task, WorkerEngine, number_parts
 from .ray.worker import LoadResult, SentTask, StepResult, Worker
-from .status import Status, WorkerMeter
+from .status import WorkerMeter, WorkerStatus
 
 FIRST_BLOCK, LAST_BLOCK = 1 << 16, 1 << 20  # characters handed to a worker at once
 SHORT_SECONDS, LONG_SECONDS = 0.2, 1.0  # a block outside this is made longer or shorter
@@ -46,7 +44,7 @@ SPAWN = get_context("spawn")
 _worker: Worker  # of a worker process
 
 
-class ProcessEngine:
+class ProcessEngine(WorkerEngine):
     """Worker processes; a context manager, which stops them.
 
     Args:
@@ -55,8 +53,8 @@ class ProcessEngine:
     """
 
     def __init__(self, jobs: int, cache: Cache | None = None) -> None:
+        super().__init__(cache)
         self.jobs = jobs
-        self.cache = cache
         self._reset()
 
     def _reset(self) -> None:
@@ -74,8 +72,6 @@ class ProcessEngine:
         self.results: list[tuple[int, Result | DiscorankError]] = []
         self.block = FIRST_BLOCK
         self.deaths = 0
-        self.began_at = monotonic()
-        self.waited_seconds = 0.0
 
     def load(self, metrics: Sequence[Utility]) -> None:
         """Start the workers if need be and wait until all have loaded the metrics.
@@ -84,12 +80,8 @@ class ProcessEngine:
             ModelLoadError: a metric cannot be loaded.
             ResourceError: the system starts no more processes, or workers die while they load.
         """
-        self._count_faults()
-        for metric in metrics:
-            for _, part in metric.parts:
-                if loaded_as(part) not in self.metric_numbers:
-                    self.metric_numbers[loaded_as(part)] = len(self.metrics)
-                    self.metrics.append(part)
+        self.count_faults()
+        number_parts(metrics, self.metrics, self.metric_numbers)
         meters = [WorkerMeter(f"process {i}") for i in range(1, self.jobs + 1)]
         if not self.workers:
             self.workers = list(map(self._started, meters))
@@ -132,42 +124,24 @@ class ProcessEngine:
             queue.clear()
             queue.extend(kept)
 
-    def status(self) -> Status:
-        """The work that the workers have done, and how long this process waited for them."""
-        workers = tuple(worker.meter.status(worker.at_work_since) for worker in self.workers)
-        work = sum((worker.work for worker in workers), Metered())
-        return Status(work, monotonic() - self.began_at, self.waited_seconds, workers)
+    def worker_statuses(self) -> tuple[WorkerStatus, ...]:
+        """Every worker as it is now."""
+        return tuple(worker.meter.status(worker.at_work_since) for worker in self.workers)
 
     def close(self) -> None:
         """Stop the workers, whatever they are at."""
         with ignored():
-            self._count_faults()
+            self.count_faults()
             self.ours.close()
             self.lifeline.close()
             for worker in self.workers:
                 worker.pool.shutdown()
             self._reset()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def _started(self, meter: WorkerMeter) -> WorkerProcess:
         """A worker, whose process starts with its first call."""
-        cache = (
-            None
-            if self.cache is None
-            else (os.path.abspath(self.cache.folder), self.cache.max_bytes)
-        )
         threads = max(1, (os.cpu_count() or 1) // self.jobs)
-        arguments = (self.lifeline, threads, gc.get_threshold(), (cache, limits()))
+        arguments = (self.lifeline, threads, gc.get_threshold(), (self.cache_arguments, limits()))
         return WorkerProcess(ProcessPoolExecutor(1, SPAWN, _begin, arguments), meter)
 
     def _call(self, worker: WorkerProcess, method: str, argument: Any) -> None:
@@ -184,12 +158,6 @@ class ProcessEngine:
         if not worker.calls:
             worker.at_work_since = monotonic()
         worker.calls.append((future, argument if method == "value" else []))
-
-    def _count_faults(self) -> None:
-        """Add the entries of caches that workers found damaged to those of this process."""
-        work = self.status().work
-        if self.cache is not None:
-            self.cache.damage.elsewhere += work.damaged_entries
 
     def _send(self) -> None:
         """Give every worker its blocks, one each before any gets a second."""

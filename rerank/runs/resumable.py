@@ -15,15 +15,16 @@ import json
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import chain, islice
 from pathlib import Path
 from platform import python_version
 from time import monotonic
-from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar
+from typing import Any, BinaryIO, Generic, TypeVar
 
 from ...metrics.errors import DiscorankError, InputError, ResumeError
 from ...metrics.execution.meter import Meter
@@ -32,7 +33,6 @@ from ...metrics.storage.atomic_files import locked, unwritable
 from ..engines.status import amounts
 from .run_file import (
     Measured,
-    RecordedRun,
     State,
     WrittenBytes,
     checked_output,
@@ -46,14 +46,15 @@ from .run_file import (
 EVERY_SECONDS = 1.0
 # outputs that are there while something is in them, whose names come from that of the rows
 BESIDE = ("errors", "waiting")
-
-
-Written = tuple[
-    dict[str, bytes], dict[str, int]
-]  # what is added to every output, and to the counts
+PACKAGES = ("discorank", "numpy", "sacrebleu", "tokenizers", "torch", "transformers")
+# what an installer leaves beside a package (importlib.metadata, which reads it too, takes long to import)
+_INSTALLED = re.compile(rf"({'|'.join(PACKAGES)})-(.+)\.dist-info")
 _STRING_OR_NUMBER = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?Infinity|NaN')
 _STRICT = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _SPELT = {"NaN": "null", "Infinity": "1e999", "-Infinity": "-1e999"}
+# what an outcome adds to every output, and to the counts; of rows that are JSON objects, their values
+Written = tuple[dict[str, bytes], dict[str, int]]
+Addition = tuple[Mapping[str, Mapping[str, Any] | bytes], Mapping[str, int]]
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -118,28 +119,15 @@ class Checkpoint:
         self.write_table = write_table
         self.files: dict[str, BinaryIO] = {}
         table = {"table": out} if write_table else {}
-        _check_distinct({**self.sinks, **table}, self.run_file)
-        for path in (*self.sinks.values(), *table.values()):
-            if not path.parent.is_dir():
-                raise InputError(
-                    "cannot be written: no such folder", where=str(path), fix="Make the folder"
-                )
-            if path.exists() and not path.is_file():
-                raise InputError(
-                    "is no plain file",
-                    where=str(path),
-                    fix="Name a file; without one rows go to stdout",
-                )
+        _check_outputs({**self.sinks, **table}, self.run_file)
         self.locks = ExitStack()
         try:
-            for name, path in self.sinks.items():
+            for name, path in {**self.sinks, **table}.items():
                 if name not in BESIDE:
                     self.locks.enter_context(locked(path))
-            for path in table.values():
-                self.locks.enter_context(locked(path))
-            earlier = earlier_run(self.run_file, self.sinks, self.identity, table.get("table"))
-            self.earlier_input = earlier.input_digest
-            self.state = earlier.state
+            self.state, self.earlier_input = earlier_run(
+                self.run_file, self.sinks, self.identity, table.get("table")
+            )
             self._cut()
         except BaseException:
             self.close()
@@ -298,24 +286,23 @@ class Checkpoint:
                 path.unlink(missing_ok=True)
 
 
-def _check_distinct(sinks: Mapping[str, Path], run_file: Path) -> None:
-    """Raises InputError if two outputs are one file, or one is the run file or a lock."""
+def _check_outputs(paths: Mapping[str, Path], run_file: Path) -> None:
+    """Raises InputError if an output cannot be one, if two are one file, or one is the run file or a lock."""
     seen = {os.path.realpath(run_file): "the run"}
-    for name, path in sinks.items():
+    for name, path in paths.items():
         seen[os.path.realpath(f"{path}.lock")] = f"the lock of {name}"
-    for name, path in sinks.items():
+    for name, path in paths.items():
+        where = str(path)
         other = seen.setdefault(os.path.realpath(path), name)
         if other != name:
-            raise InputError(
-                f"is the file of {other} and of {name}", where=str(path), fix="Name two files"
-            )
-
-
-class EarlierRun(NamedTuple):
-    """How far an earlier run has come, and its input digest; None if there was no run."""
-
-    state: State
-    input_digest: str | None
+            problem = f"is the file of {other} and of {name}"
+            raise InputError(problem, where=where, fix="Name two files")
+        if not path.parent.is_dir():
+            problem = "cannot be written: no such folder"
+            raise InputError(problem, where=where, fix="Make the folder")
+        if path.exists() and not path.is_file():
+            fix = "Name a file; without one rows go to stdout"
+            raise InputError("is no plain file", where=where, fix=fix)
 
 
 def earlier_run(
@@ -323,8 +310,10 @@ def earlier_run(
     sinks: Mapping[str, Path],
     identity: Mapping[str, Any],
     table: Path | None = None,
-) -> EarlierRun:
-    """The run that stands at these outputs, if there is one.
+) -> tuple[State, str | None]:
+    """How far the run at these outputs has come, and its input digest; None if there was no run.
+
+    A run of other settings that ended before its first row is none: nothing is lost with it.
 
     Args:
         run_file: says how far it has come.
@@ -336,64 +325,40 @@ def earlier_run(
         ResumeError: an output without a run file, another identity, a damaged run file, or outputs that are not what it
             says.
     """
-    if not run_file.exists():
-        _check_empty([*sinks.values(), *([table] if table else [])], run_file)
-        return EarlierRun(State(), None)
-    files = [*([table] if table else []), *sinks.values(), run_file]
-    paths = [path for path in files if path.exists()]
-    fix = f"Restore it, or remove {' and '.join(map(str, paths))} to start anew"
+    tables = {} if table is None else {"table": table}
+    there = [path for path in (*tables.values(), *sinks.values(), run_file) if path.exists()]
+    if run_file not in there:
+        for path in there:
+            if path.stat().st_size:
+                problem = f"it exists, but {run_file.name} does not"
+                raise ResumeError(problem, where=str(path), fix="Choose another file")
+        return State(), None
+    fix = f"Restore it, or remove {' and '.join(map(str, there))} to start anew"
     try:
         run = recorded_run(read_run_file(run_file, fix), str(run_file), fix)
-        if _is_other_and_empty(run, identity, sinks):
-            return EarlierRun(State(), None)
-        _compare(run.settings, identity, run_file)
-        written = {name: checked_output(path, name, run, fix) for name, path in sinks.items()}
+        now = json.loads(json.dumps(identity))
+        differing = [
+            key for key in sorted({*run.settings, *now}) if run.settings.get(key) != now.get(key)
+        ]
+        if differing:
+            # an error record that ended the run is no output
+            written = [path for name, path in sinks.items() if name != "errors" and path in there]
+            if not (run.complete or run.entries or any(path.stat().st_size for path in written)):
+                return State(), None
+            changes = [
+                f"{key} was {run.settings.get(key)!r}, now {now.get(key)!r}" for key in differing
+            ]
+            fix = "Choose another output, or the same settings"
+            raise ResumeError("; ".join(changes), where=str(run_file), fix=fix)
+        good = {name: checked_output(path, name, run, fix) for name, path in sinks.items()}
         if table is not None and run.complete:
             checked_output(table, "table", run, fix)
     except InputError as error:
         raise ResumeError(error.problem, where=error.where, fix=error.fix) from error
-    outputs = {name: output for name, output in written.items() if output.num_bytes}
+    outputs = {name: output for name, output in good.items() if output.num_bytes}
     hasher = blake2b(digest_size=16)
     state = State(run.entries, hasher, outputs, run.counts, run.seconds, run.work)
-    return EarlierRun(state, run.input_digest)
-
-
-def _check_empty(paths: Iterable[Path], run_file: Path) -> None:
-    """Raises ResumeError if there is something in an output of which nothing is known."""
-    for path in paths:
-        if path.exists() and path.stat().st_size:
-            raise ResumeError(
-                f"it exists, but {run_file.name} does not",
-                where=str(path),
-                fix="Choose another file",
-            )
-
-
-def _is_other_and_empty(
-    run: RecordedRun, identity: Mapping[str, Any], sinks: Mapping[str, Path]
-) -> bool:
-    """Whether a run of other settings ended before its first row, so that nothing is lost with it."""
-    if run.complete or run.entries or not _differing(run.settings, identity):
-        return False
-    # an error record that ended the run is no output
-    outputs = [path for name, path in sinks.items() if name != "errors"]
-    return not any(path.exists() and path.stat().st_size for path in outputs)
-
-
-def _differing(was: Mapping[str, Any], identity: Mapping[str, Any]) -> list[str]:
-    """The settings that differ."""
-    now = json.loads(json.dumps(identity))
-    return [key for key in sorted({*was, *now}) if was.get(key) != now.get(key)]
-
-
-def _compare(was: Mapping[str, Any], identity: Mapping[str, Any], run_file: Path) -> None:
-    """Raises ResumeError if settings differ."""
-    differing = _differing(was, identity)
-    if differing:
-        now = json.loads(json.dumps(identity))
-        changes = [f"{key} was {was.get(key)!r}, now {now.get(key)!r}" for key in differing]
-        fix = "Choose another output, or the same settings"
-        raise ResumeError("; ".join(changes), where=str(run_file), fix=fix)
+    return state, run.input_digest
 
 
 class Stream:
@@ -412,10 +377,8 @@ class Stream:
             stream = sys.stderr if name == "errors" else sys.stdout
             stream.buffer.write(data)
             stream.flush()
-        total = {
-            name: self.state.counts.get(name, 0) + counts.get(name, 0)
-            for name in {*self.state.counts, *counts}
-        }
+        total = Counter(self.state.counts)
+        total.update(counts)
         self.state = replace(self.state, entries=self.state.entries + 1, counts=total)
 
     def keep(self, name: str, data: bytes, counts: Mapping[str, int]) -> None:
@@ -444,11 +407,6 @@ class Stream:
         """There is nothing to close."""
 
 
-PACKAGES = ("discorank", "numpy", "sacrebleu", "tokenizers", "torch", "transformers")
-# what an installer leaves beside a package (importlib.metadata, which reads it too, takes long to import)
-_INSTALLED = re.compile(rf"({'|'.join(PACKAGES)})-(.+)\.dist-info")
-
-
 def outputs(
     out: Path | None,
     identity: Mapping[str, Any],
@@ -465,38 +423,14 @@ def outputs(
     """
     if out is None:
         return Stream()
-    of_table = is_table(out)
-    if of_table:
+    table_writer = None
+    if is_table(out):
         require(str(out), "pyarrow")
+        from .table_files import write_table
+
+        table_writer = write_table
     sinks = {"rows": lines_of_run(out), "errors": Path(f"{out}.errors.jsonl"), **(more or {})}
-    return Checkpoint(
-        out,
-        sinks,
-        identity,
-        {**about, "versions": _versions()},
-        _table_writer() if of_table else None,
-    )
-
-
-def _table_writer() -> Callable[[Path, Path], WrittenBytes]:
-    """The writer of a table of lines."""
-    from .table_files import write_table
-
-    return write_table
-
-
-@contextmanager
-def completing(
-    checkpoint: Checkpoint | Stream, measured: Callable[[], Measured] = Measured
-) -> Iterator[None]:
-    """Opens the outputs; what was written is kept whatever happens, and complete at the end of the block."""
-    checkpoint.begin(measured)
-    try:
-        yield
-    except BaseException:
-        checkpoint.save()
-        raise
-    checkpoint.save(complete=True)
+    return Checkpoint(out, sinks, identity, {**about, "versions": _versions()}, table_writer)
 
 
 def error_row(error: DiscorankError, file: str, line: int, identity: str | None) -> bytes:
@@ -510,7 +444,7 @@ def error_row(error: DiscorankError, file: str, line: int, identity: str | None)
     return as_line({"file": file, "line": line, "id": identity, **reason})
 
 
-def as_line(row: dict[str, Any]) -> bytes:
+def as_line(row: Mapping[str, Any]) -> bytes:
     """A JSON object as one UTF-8 line.
 
     A lone surrogate is written as its escape; of the numbers for which JSON has no word, infinity as 1e999 and NaN as
@@ -554,7 +488,7 @@ class RowLoop:
         entries: Iterable[Entry[Any]],
         replay: Callable[[Entry[Any]], object],
         outcomes: Callable[[Iterator[Entry[Any]]], Generator[tuple[Entry[Any], T]]],
-        written: Callable[[T], Written],
+        written: Callable[[T], Addition],
         measured: Callable[[], Measured],
     ) -> Mapping[str, int]:
         """Writes the rows of all entries that no earlier run has done; returns the counts of the run.
@@ -578,23 +512,31 @@ class RowLoop:
             self.checkpoint.check_input(self.name)
             with closing(outcomes(source)) as pairs:
                 first = list(islice(pairs, int(self.begins_late)))
-                with completing(self.checkpoint, measured):
+                self.checkpoint.begin(measured)
+                try:
                     for entry, outcome in chain(first, pairs):
                         with self.meter.stage("write"):
                             self._write(entry, outcome, written)
                         self.on_progress(self.checkpoint.state.entries, num_errors(self.checkpoint))
+                except BaseException:  # what was written is kept whatever happens
+                    self.checkpoint.save()
+                    raise
+                self.checkpoint.save(complete=True)
         return self.checkpoint.state.counts
 
-    def _write(self, entry: Entry[Any], outcome: T, written: Callable[[T], Written]) -> None:
+    def _write(self, entry: Entry[Any], outcome: T, written: Callable[[T], Addition]) -> None:
         try:
-            writes, counts = written(outcome)
+            rows, counts = written(outcome)
         except DiscorankError as error:
             error = _placed(error, entry, self.name)
-            row = error_row(error, self.name, entry.line, entry.id)
+            record = error_row(error, self.name, entry.line, entry.id)
             if num_errors(self.checkpoint) >= self.max_errors:
-                self.checkpoint.leave("errors", row)
+                self.checkpoint.leave("errors", record)
                 raise stopped(error, entry, self.name) from error
-            writes, counts = {"errors": row}, {"errors": 1}
+            rows, counts = {"errors": record}, {"errors": 1}
+        writes = {
+            name: row if isinstance(row, bytes) else as_line(row) for name, row in rows.items()
+        }
         self.checkpoint.commit(entry.raw, writes, counts)
         if "rows" in writes:
             self.on_row(writes["rows"])

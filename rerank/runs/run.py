@@ -21,13 +21,12 @@ from ...metrics.execution.meter import Meter
 from ...metrics.spec.checked_settings import Field, Rare, settings
 from ...metrics.spec.signature import portable
 from ..capabilities import ALL_PAIRS, MATRIX, SINGLE_LISTS, Needs
-from ..choice import Ranking
+from ..choice import FORMS, JsonRows, Ranking, RowForm, written_row
 from ..decider import Decider
 from ..engines.interface import Engine
 from ..lists import NOTHING, CandidateList
 from ..scheduler import Decided, Outcome
-from .resumable import Checkpoint, Entry, RowLoop, Stream, Written, outputs
-from .row_forms import JsonRows, RowForm, row_form, written_row
+from .resumable import Addition, Checkpoint, Entry, RowLoop, Stream, as_line, outputs
 from .run_file import Measured, is_table
 
 
@@ -84,7 +83,7 @@ def run_lists(
         StoppedByErrorsError: more than `max_errors` error records.
         InputError: the input is refused whole.
     """
-    form = form or row_form(run.format)
+    form = form or FORMS[run.format]()
     meter = meter or Meter()
     is_file = os.path.isfile(name)
     if not is_file:  # while a pipe has nothing yet
@@ -97,7 +96,7 @@ def run_lists(
         replay = _Replay(decider, checkpoint, form)
         loop = RowLoop(checkpoint, name, run.max_errors, on_progress, meter, on_row, is_file)
 
-        written = partial(written_row, form=form)
+        written: Callable[[Outcome], Addition] = partial(written_row, form=form)
         if run.save_utilities:
             written = partial(_with_matrix, decider=decider, form=form, checkpoint=checkpoint)
 
@@ -160,17 +159,17 @@ def _measured(engine: Engine, meter: Meter) -> Measured:
 
 def _with_matrix(
     outcome: Outcome, decider: Decider, form: RowForm, checkpoint: Checkpoint | Stream
-) -> Written:
+) -> Addition:
     """What an outcome adds to the outputs, of which one has utility matrices; errors as `written_row`."""
     from .saved_matrices import header, matrix_row
 
-    writes, counts = written_row(outcome, form)
+    rows, counts = written_row(outcome, form)
     if isinstance(outcome, Ranking):
         signature = decider.identity["utility"]
         has_header = "utilities" in checkpoint.state.outputs
         first = b"" if has_header else header(signature)
-        writes["utilities"] = first + matrix_row(outcome, signature)
-    return writes, counts
+        rows["utilities"] = first + matrix_row(outcome, signature)
+    return rows, counts
 
 
 def _records(
@@ -259,3 +258,8 @@ def _failed_lines(checkpoint: Checkpoint | Stream) -> set[tuple[int, str | None]
         return set()
     with open(path, encoding="utf-8") as lines:
         return {(row["line"], row["id"]) for row in map(json.loads, lines)}
+
+
+def json_row(ranking: Ranking) -> bytes:
+    """One strict-JSON line: id, choice, places, what the list's reader should know, and the list's other keys."""
+    return as_line(ranking.to_dict())

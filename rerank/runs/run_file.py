@@ -65,13 +65,6 @@ class Measured(NamedTuple):
     workers: tuple[WorkerStatus, ...] = ()
 
 
-class RecordedOutput(NamedTuple):
-    """The record of an output in a run file: how many bytes are good, and their SHA-256 in hexadecimal digits."""
-
-    num_bytes: int
-    digest: str
-
-
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
     """A run file.
@@ -92,7 +85,7 @@ class RecordedRun:
     entries: int
     input_digest: str
     counts: Mapping[str, int]
-    outputs: Mapping[str, RecordedOutput]
+    outputs: Mapping[str, tuple[int, str]]  # good bytes, and their SHA-256 in hexadecimal digits
     seconds: float
     work: Metered
 
@@ -101,16 +94,13 @@ def read_run_file(path: str | Path, fix: str) -> dict[str, Any]:
     """The values of a run file.
 
     Raises:
-        InputError: it cannot be read, is damaged or of an earlier version; with what to do.
+        InputError: it cannot be read, or is damaged; with what to do.
     """
     values = read_small_json(path, fix)
     if not isinstance(values, dict):
         raise InputError("no JSON object", where=str(path), fix=fix)
     if "bytes" not in values:  # what is no run file is said by who reads its values
         return values
-    if "sha256" not in values:
-        problem = 'is of an earlier version of discorank, whose outputs cannot be checked: it has no "sha256"'
-        raise InputError(problem, where=str(path), fix=fix)
     if KEY not in values:
         raise InputError(f'is damaged or was edited: it has no "{KEY}"', where=str(path), fix=fix)
     check(values, str(path), fix)
@@ -133,7 +123,7 @@ def recorded_run(values: Mapping[str, Any], where: str, fix: str) -> RecordedRun
             str(source["digest"]),
             counts,
             {
-                name: RecordedOutput(int(num_bytes), str(values["sha256"][name]))
+                name: (int(num_bytes), str(values["sha256"][name]))
                 for name, num_bytes in values["bytes"].items()
             },
             float(spent["seconds"]),
@@ -165,7 +155,7 @@ def write_run_file(
 
 def _check_counts(run: RecordedRun) -> None:
     """Raises ValueError for counts that no run has."""
-    sizes = [output.num_bytes for output in run.outputs.values()]
+    sizes = [num_bytes for num_bytes, _ in run.outputs.values()]
     if min((run.entries, *run.counts.values(), *sizes)) < 0:
         raise ValueError("a negative number")
     num_outcomes = sum(run.counts.get(name, 0) for name in ("rows", "errors", "context_only"))
@@ -206,18 +196,16 @@ def checked_output(path: Path, name: str, run: RecordedRun, fix: str) -> Written
     Raises:
         InputError: the output is not what the run file says.
     """
-    recorded = run.outputs.get(name)
-    if recorded is None:
+    if name not in run.outputs:
         return WrittenBytes()
+    num_bytes, digest = run.outputs[name]
     size = path.stat().st_size if path.exists() else 0
-    if size < recorded.num_bytes or (run.complete and size > recorded.num_bytes):
-        problem = f"{size} bytes, the run file says {recorded.num_bytes}"
+    if size < num_bytes or (run.complete and size > num_bytes):
+        problem = f"{size} bytes, the run file says {num_bytes}"
         raise InputError(problem, where=str(path), fix=fix)
-    good = first_bytes(path, recorded.num_bytes)
-    if good.digest != recorded.digest:
-        problem = (
-            f"damaged or edited: its first {recorded.num_bytes} bytes are not what the run wrote"
-        )
+    good = first_bytes(path, num_bytes)
+    if good.digest != digest:
+        problem = f"damaged or edited: its first {num_bytes} bytes are not what the run wrote"
         raise InputError(problem, where=str(path), fix=fix)
     return good
 

@@ -15,6 +15,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from itertools import repeat
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO, cast
@@ -27,9 +28,13 @@ from .run_file import WrittenBytes, first_bytes
 MARK = {b"discorank": b"json"}  # the metadata of a field that holds JSON
 MAX_FIELDS = 256  # of an object that is a struct
 MAX_DEPTH = 50
+GROUP_BYTES = 4 << 20  # of the lines that make a row group
+PIECE_BYTES = 1 << 18  # of the lines that are Python values at a time, some ten times as large
+Row = dict[str, Any]
 _EXACT = 1 << 53  # whole numbers that a double holds
 _INT64 = 1 << 63
 _OF_CANDIDATES = ("candidates", "pseudo_references")
+_ITEMS = None  # the key of what a list holds
 
 
 class Shape:
@@ -37,83 +42,69 @@ class Shape:
 
     Args:
         depth: how deep the place is.
+        name: of the field.
         may_be_text: whether a text stands for an object with that text, as in candidates.
     """
 
-    __slots__ = ("depth", "fields", "is_mixed", "items", "kinds", "may_be_text")
+    __slots__ = ("depth", "inner", "kinds", "may_be_text", "name")
 
-    def __init__(self, depth: int = 0, may_be_text: bool = False) -> None:
-        self.depth = depth
-        self.may_be_text = may_be_text
+    def __init__(self, depth: int = 0, name: str | None = None, may_be_text: bool = False) -> None:
+        self.depth, self.name, self.may_be_text = depth, name, may_be_text
         self.kinds: set[str] = set()
-        self.fields: dict[str, Shape] = {}
-        self.items: Shape | None = None
-        self.is_mixed = False  # known to be of no one type
+        self.inner: dict[str | None, Shape] = {}  # of an object's fields, and of a list's items
 
     def note(self, value: Any) -> None:
         """Takes a value into account."""
-        if value is None or self.is_mixed:
+        if value is None or "mixed" in self.kinds:
             return
-        kind = type(value)
-        if kind is int:
-            self.kinds.add(_kind_of_number(value))
-        elif kind is dict:
-            self._note_object(value)
-        elif kind is list:
-            self._note_list(value)
-        else:
-            self.kinds.add(kind.__name__)
+        kind = type(value).__name__
+        self.kinds.add(_kind_of_number(value) if kind == "int" else kind)
+        if kind == "dict":
+            self._note_inner(value.items())
+        elif kind == "list":
+            self._note_inner(zip(repeat(_ITEMS), value))
 
-    def _note_object(self, value: Mapping[str, Any]) -> None:
-        self.kinds.add("dict")
-        for key, inner in value.items():
-            shape = self.fields.get(key)
-            if shape is None:
-                if len(self.fields) >= MAX_FIELDS or self.depth >= MAX_DEPTH:
-                    self._become_mixed()
+    def _note_inner(self, pairs: Iterable[tuple[str | None, Any]]) -> None:
+        for key, value in pairs:
+            if key not in self.inner:
+                if len(self.inner) >= MAX_FIELDS or self.depth >= MAX_DEPTH:
+                    self.kinds, self.inner = {"mixed"}, {}
                     return
-                shape = self.fields[key] = Shape(self.depth + 1)
-                if self.depth == 0 and key in _OF_CANDIDATES:
-                    shape.items = Shape(2, may_be_text=True)
-            shape.note(inner)
-
-    def _note_list(self, value: list[Any]) -> None:
-        self.kinds.add("list")
-        if self.items is None:
-            if self.depth >= MAX_DEPTH:
-                self._become_mixed()
-                return
-            self.items = Shape(self.depth + 1)
-        for inner in value:
-            self.items.note(inner)
-
-    def _become_mixed(self) -> None:
-        self.is_mixed = True
-        self.fields, self.items = {}, None
+                is_candidate = self.depth == 1 and self.name in _OF_CANDIDATES and key is _ITEMS
+                self.inner[key] = Shape(self.depth + 1, key, is_candidate)
+            self.inner[key].note(value)
 
     @property
     def is_json(self) -> bool:
         """Whether no one type holds all values."""
-        if self.is_mixed or "huge" in self.kinds:
+        if self.kinds & {"mixed", "huge"}:
             return True
-        kinds = self.kinds - {"int"} if self.kinds >= {"int", "large"} else self.kinds
+        kinds = self.kinds - {"int"} if "large" in self.kinds else self.kinds
         if self.has_texts_for_objects or kinds <= {"int", "float"}:
             return False
-        return len(kinds) > 1 or (kinds == {"dict"} and not self.fields)
+        return len(kinds) > 1 or (kinds == {"dict"} and not self.inner)
 
     @property
     def has_texts_for_objects(self) -> bool:
         """Whether some candidates are texts and others objects."""
-        if not self.may_be_text or self.kinds != {"str", "dict"}:
-            return False
-        text = self.fields.get("text")
-        return text is None or text.kinds <= {"str"}
+        is_mixed = self.may_be_text and self.kinds == {"str", "dict"}
+        return is_mixed and self.inner.get("text", Shape()).kinds <= {"str"}
 
     @property
     def needs_change(self) -> bool:
         """Whether values are written as others than they are."""
-        inner = [*self.fields.values(), *([self.items] if self.items else [])]
-        return self.is_json or self.has_texts_for_objects or any(s.needs_change for s in inner)
+        is_changed = self.is_json or self.has_texts_for_objects
+        return is_changed or any(shape.needs_change for shape in self.inner.values())
+
+    @property
+    def fields(self) -> list[Any]:
+        """The pyarrow.Field of every field of an object, with the text that some candidates are."""
+        shapes = {name: shape for name, shape in self.inner.items() if name is not _ITEMS}
+        if self.has_texts_for_objects and "text" not in shapes:
+            text = Shape()
+            text.kinds = {"str"}
+            shapes = {"text": text, **shapes}
+        return [shape.field(name) for name, shape in shapes.items()]
 
     def field(self, name: str) -> Any:
         """The pyarrow.Field of this place."""
@@ -128,22 +119,13 @@ class Shape:
         if self.is_json:
             return pa.string()
         if "dict" in self.kinds:
-            return pa.struct([shape.field(name) for name, shape in self._written_fields().items()])
+            return pa.struct(self.fields)
         if "list" in self.kinds:
-            items = self.items or Shape()
-            return pa.list_(items.field("element"))
-        if "float" in self.kinds:
-            return pa.float64()
-        simple = {"str": pa.string(), "bool": pa.bool_(), "int": pa.int64(), "large": pa.int64()}
+            return pa.list_(self.inner.get(_ITEMS, Shape()).field("element"))
+        simple = {"float": pa.float64(), "str": pa.string(), "bool": pa.bool_(), "int": pa.int64()}
+        simple["large"] = pa.int64()
+        # of several kinds of numbers, "float" comes first
         return next((simple[kind] for kind in sorted(self.kinds)), pa.null())
-
-    def _written_fields(self) -> dict[str, Shape]:
-        """The fields of an object, with the text that some candidates are."""
-        if not self.has_texts_for_objects or "text" in self.fields:
-            return self.fields
-        text = Shape()
-        text.kinds = {"str"}
-        return {"text": text, **self.fields}
 
     def changed(self, value: Any) -> Any:
         """A value as it is written."""
@@ -152,13 +134,10 @@ class Shape:
         if self.is_json:
             return json.dumps(value, ensure_ascii=False)
         if isinstance(value, dict):
-            return {
-                key: self.fields[key].changed(inner)
-                for key, inner in value.items()
-                if inner is not None
-            }
-        if isinstance(value, list) and self.items is not None:
-            return [self.items.changed(inner) for inner in value]
+            there = {key: inner for key, inner in value.items() if inner is not None}
+            return {key: self.inner[key].changed(inner) for key, inner in there.items()}
+        if isinstance(value, list):
+            return [self.inner[_ITEMS].changed(inner) for inner in value]
         return {"text": value} if self.has_texts_for_objects else value
 
 
@@ -167,11 +146,6 @@ def _kind_of_number(value: int) -> str:
     if abs(value) <= _EXACT:
         return "int"
     return "large" if -_INT64 <= value < _INT64 else "huge"
-
-
-GROUP_BYTES = 4 << 20  # of the lines that make a row group
-PIECE_BYTES = 1 << 18  # of the lines that are Python values at a time, some ten times as large
-Row = dict[str, Any]
 
 
 def write_table(lines: Path, table: Path) -> WrittenBytes:
@@ -200,7 +174,7 @@ def write_rows(lines: BinaryIO, file: BinaryIO, ending: str) -> None:
     for rows, _ in pieces(lines):
         for row in rows:
             shape.note(row)
-    schema = pa.schema([inner.field(name) for name, inner in shape.fields.items()])
+    schema = pa.schema(shape.fields)
     try:
         with _writer(file, schema, ending) as writer:
             group: list[Any] = []
@@ -221,7 +195,7 @@ def table_of(rows: Iterable[Row]) -> Any:
     shape = Shape()
     for row in kept:
         shape.note(row)
-    schema = pa.schema([inner.field(name) for name, inner in shape.fields.items()])
+    schema = pa.schema(shape.fields)
     return pa.Table.from_batches([batch_of(kept, shape, schema)], schema)
 
 

@@ -208,6 +208,10 @@ def compare_systems(
     if not metrics and not human:
         fix = "Give at least one metric, or human scores"
         raise InputError("neither metrics nor human scores", where="compare", fix=fix)
+    for number, metric in enumerate(metrics):
+        if metric in metrics[:number]:
+            problem = f"{metric.signature()} is given twice"
+            raise InputError(problem, where="metric", fix="Give each metric once")
     block_size = segments_of_unit(unit)
     sizes = [document.segments for document in documents]
 

@@ -7,7 +7,7 @@
 An annotator who rated one system alone says nothing of systems: that system's mean and the annotator's strictness
 cannot be told apart.
 
-Spans of errors are marked by people or by metrics. Characters count as in the span task of WMT25: a span of a severity
+Characters of marked errors count as in the span task of WMT25: a span of a severity
 covers its characters once, two spans twice; m and n are how often a marking covers a character with a major (or
 critical) and with a minor error.
 
@@ -15,8 +15,7 @@ critical) and with a minor error.
     precision = sum credit / sum of (m' + n'),   recall = sum credit / sum of (m + n)
 
 over all texts together; a share of nothing is 1. Spans without a severity of these three, of missing text and in the
-source cover nothing. Error-free detection: of the texts in which people mark nothing, how many a metric leaves
-unmarked (recall), and of those it leaves unmarked, how many people do (precision); F1 of both.
+source cover nothing.
 """
 
 from __future__ import annotations
@@ -66,27 +65,11 @@ class RaterAgreement:
 
 
 @dataclass(frozen=True)
-class SpanAgreement:
-    """The errors that a metric marks, or other annotators, against those of every annotator; None without texts."""
-
-    human: str
-    metric: str
-    ratings: int
-    precision: Number
-    recall: Number
-    f1: Number
-    free_precision: Number
-    free_recall: Number
-    free_f1: Number
-
-
-@dataclass(frozen=True)
 class People:
     """Figures of those who judged."""
 
     raters: tuple[RaterFigures, ...] = ()
     agreement: tuple[RaterAgreement, ...] = ()
-    spans: tuple[SpanAgreement, ...] = ()
 
 
 def mean_scores(texts: Sequence[Sequence[TextRating | None]]) -> list[float | None]:
@@ -245,14 +228,3 @@ def _covered(text: str, spans: Sequence[RatedSpan]) -> FloatArray:
         elif span.severity in MINOR:
             covered[1, span.start : span.end] += 1
     return covered
-
-
-def span_agreement(dimension: str, name: str, markings: Sequence[Markings]) -> SpanAgreement:
-    """The second markings of texts, which are those of `name`, against the first."""
-    if not markings:
-        return SpanAgreement(dimension, name, 0, *(None,) * 6)
-    free = [(not gold, not predicted) for _, gold, predicted in markings]
-    both = sum(gold and predicted for gold, predicted in free)
-    num_gold, num_predicted = (sum(column) for column in zip(*free, strict=True))
-    shares = (*character_shares(markings), *_shares(both, num_gold, num_predicted))
-    return SpanAgreement(dimension, name, len(markings), *shares)

@@ -30,7 +30,7 @@ from .ratings import People
 from .significance import Verdicts
 from .system_scores import DocumentOutputs, RatedSpan
 
-KIND, VERSION = "discorank-comparison", 3
+KIND, VERSION = "discorank-comparison", 4
 FILES = HEAD, DOCUMENTS, SCORES = "comparison.json", "documents.jsonl", "scores.npy"
 _COMPARE_AGAIN = "Compare again with --save"
 _NAME_A_FOLDER = "Name a folder that discorank compare --save wrote"

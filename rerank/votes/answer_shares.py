@@ -38,6 +38,7 @@ class Votes(NamedTuple):
         rule: where the answers stand.
         gap: how far the answer is ahead of the next; None without one.
         flags: what the list's reader should know: whether no two texts agree.
+        decide: whether they alone are the utility.
     """
 
     answer: str | None
@@ -45,6 +46,7 @@ class Votes(NamedTuple):
     rule: str
     gap: float | None
     flags: tuple[str, ...] = ()
+    decide: bool = True
 
     def as_json(self) -> dict[str, Any]:
         """As it stands in a row."""
@@ -100,4 +102,5 @@ def votes_of(
         part.answer_rule,
         gap,
         (NO_AGREEMENT,) if is_apart else (),
+        len(parts) == 1,
     )

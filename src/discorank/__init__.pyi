@@ -4,13 +4,12 @@ from .functions import Explanation as Explanation
 from .functions import MetricScores as MetricScores
 from .functions import decode as decode
 from .functions import explain as explain
-from .functions import generate as generate
 from .functions import metrics as metrics
 from .functions import read as read
 from .functions import rerank as rerank
 from .functions import score as score
-from .integrations.arrow.dataset_libraries import BatchDecider as BatchDecider
 from .integrations.arrow.dataset_libraries import to_dataset as to_dataset
+from .integrations.huggingface.generator import generate as generate
 from .integrations.rewards import Scores as Scores
 from .integrations.rewards import group_reward as group_reward
 from .integrations.rewards import reward as reward

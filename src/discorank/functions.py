@@ -1,8 +1,8 @@
-"""The functions of discorank in Python: `read`, `decode`, `rerank`, `explain`, `score`, `metrics`, `generate`.
+"""The functions of discorank in Python: `read`, `decode`, `rerank`, `explain`, `score`, `metrics`.
 
-`compare` is in `report.compared_texts`. Each does what the command of its name does, of what stands in memory or in a
-file. Lists are texts, `CandidateList` objects, their JSON form, columns and arrays, data frames, datasets, or files;
-of one list comes one answer, of several a list of them.
+`compare` is in `report.compared_texts`, `generate` in `integrations.huggingface`. Each does what the command of its
+name does, of values in memory or of a file. Lists are texts, `CandidateList` objects, their JSON form, columns and
+arrays, data frames, datasets, or files; of one list comes one answer, of several a list of them.
 """
 
 from __future__ import annotations
@@ -58,6 +58,9 @@ Path = str | PathLike[str]
 OneList = CandidateList | Mapping[str, Any] | Sequence[Candidate | Document]
 Features = str | Sequence[str] | Mapping[Any, float]
 Settings = Mapping[str, Any]
+
+_BY_KEY = ("source", "logprobs", "pseudo_references", "references")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class ListKeys(TypedDict, total=False):
@@ -118,8 +121,6 @@ class RerankSettings(ChoiceSettings, total=False):
 
 
 _OF_LISTS = frozenset(ListKeys.__annotations__)
-_BY_KEY = ("source", "logprobs", "pseudo_references", "references")
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Default:
@@ -638,55 +639,3 @@ class KnownMetrics(dict[str, Info]):
 def metrics() -> KnownMetrics:
     """What is known of every metric: its unit, bounds, direction, needs, and what it is."""
     return KnownMetrics({name: metric_class(name).info for name in sorted(names())})
-
-
-class GenerateSettings(TypedDict, total=False):
-    """Keywords of `generate`: how candidates are drawn, and settings of `MBRDecoder`."""
-
-    num_candidates: int
-    sampling: Literal["epsilon", "nucleus", "typical", "ancestral", "beam"] | None
-    cutoff: float | None
-    temperature: float
-    num_references: int
-    seed: int
-    max_new_tokens: int | None
-    max_input_tokens: int | None
-    source_lang: str | None
-    target_lang: str | None
-    chat: bool
-    logprobs: bool
-    top_logprobs: int | None
-    stop: tuple[str, ...]
-    sequences_at_once: int
-    weights: str
-    self_pair: bool
-    nbest: int | None
-    strategy: Strategy | Literal["auto"]
-    keep_matrix: bool
-    engine: Engine | None
-
-
-@_with_keywords
-def generate(
-    model: Any,
-    tokenizer: Any,
-    texts: Any,
-    utility: MetricLike | MBRDecoder | Reranker = "chrf",
-    **settings: Unpack[GenerateSettings],
-) -> list[Ranking]:
-    """Generates candidates for every text with a Hugging Face model, and chooses among them.
-
-    Args:
-        model: a transformers model that generates.
-        tokenizer: its tokenizer.
-        texts: what the model reads: strings, conversations (lists of messages), or `Prompt` objects.
-        utility: as for `decode`, or a whole `MBRDecoder` or `Reranker`.
-        settings: of `GenerationSettings` (num_candidates, sampling, seed, ...) and of `MBRDecoder`.
-
-    Raises:
-        InputError: what does not fit together, before anything is generated.
-        ModelLoadError: PyTorch or transformers is not installed.
-    """
-    from .integrations.huggingface import generate as generate_with
-
-    return generate_with(model, tokenizer, plain_value(texts), utility, **settings)

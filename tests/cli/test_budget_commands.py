@@ -171,53 +171,14 @@ def test_after_few_pairs_no_loss_is_stated(tmp_path: Path, capsys: Captured) -> 
     assert "expected loss unknown" in capsys.readouterr().out
 
 
-def test_ter_is_told_to_need_no_budget(source: Path, tmp_path: Path, capsys: Captured) -> None:
-    command = ["decode", str(source), "-u", "ter", "--max-errors", "1", "-o"]
-    assert main([*command, str(tmp_path / "some"), "--budget", "0.3"]) == 3
-    assert "all pairs of ter take less time" in capsys.readouterr().err
-    assert main([*command, str(tmp_path / "all")]) == 3
-    assert "take less time" not in capsys.readouterr().err
-
-
-def test_a_run_under_a_budget_is_reported(tmp_path: Path) -> None:
-    pytest.importorskip("jinja2")
-    source = write_lists(tmp_path / "in.jsonl", made_lists(6, 10, seed=2))
-    out, page = tmp_path / "out", tmp_path / "page.html"
-    assert decode(source, out, "-u", "ter", "--budget", "0.4") == 0
-    words = ["report", str(out), "--input", str(source), "-o", str(page), "--quiet"]
-    assert main(words) == 0
-    assert page.stat().st_size
-
-
 def test_diverse_lists_are_cited(source: Path, tmp_path: Path, capsys: Captured) -> None:
     assert decode(source, tmp_path / "all", "-u", "chrf", "--nbest", "2", "--diverse", "1") == 3
     assert main(["cite", str(tmp_path / "all.run.json")]) == 0
     assert capsys.readouterr().out.count("jinnai2024diverse") == 2  # in the sentence, and its entry
 
 
-def test_a_diverse_list(source: Path, tmp_path: Path) -> None:
-    words = ["-u", "chrf", "--nbest", "3"]
-    assert decode(source, tmp_path / "plain", *words) == 3
-    assert decode(source, tmp_path / "none", *words, "--diverse", "0") == 3
-    assert decode(source, tmp_path / "diverse", *words, "--diverse", "3") == 3
-    assert rows(tmp_path / "none") == rows(tmp_path / "plain")
-    assert rows(tmp_path / "diverse") != rows(tmp_path / "plain")
-
-
 DEMO = str(Path(__file__).parents[2] / "examples" / "demo.jsonl")
 ENCODER = ["--encoder-path", str(MODELS / "tiny-xlmr")]
-
-
-@pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning")
-def test_the_preset_runs(tmp_path: Path) -> None:
-    out = tmp_path / "out.jsonl"
-    model = ["--model", str(MODELS / "tiny-mbart50"), "--lang", "en"]
-    words = ["decode", DEMO, "--config", "mbr-budget-prism", "-o", str(out), "--quiet", *model]
-    assert main(words) == 0
-    found = rows(out)
-    assert len(found) == len(Path(DEMO).read_text(encoding="utf-8").splitlines())
-    assert any(row["budget"]["pairs"] < row["budget"]["of"] for row in found)
-    assert "prism" in json.loads(Path(f"{out}.run.json").read_text())["settings"]["utility"]
 
 
 def test_regression_comet_needs_no_budget(tmp_path: Path, capsys: Captured) -> None:

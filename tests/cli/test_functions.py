@@ -16,11 +16,9 @@ from discorank import Candidate, CandidateList, Document, InputError, MBRDecoder
 from discorank.cli.main import main
 from discorank.functions import (
     DecodeSettings,
-    GenerateSettings,
     ListKeys,
     RerankSettings,
 )
-from discorank.integrations.huggingface.generator import DECODING, GENERATION
 from discorank.metrics.spec.checked_settings import setting_names
 from discorank.metrics.text.texts import plain_value
 
@@ -174,8 +172,6 @@ def test_keywords_are_the_settings_and_are_seen() -> None:
     reranker = set(setting_names(Reranker)) - {"features", "decoder", "keep_matrix"}
     of_expected = {"utility", "weights", "self_pair"}
     assert set(RerankSettings.__annotations__) - of_lists == reranker | of_expected
-    hidden = {"reference_sampling", "reference_cutoff", "reference_temperature", "oracle"}
-    assert set(GenerateSettings.__annotations__) - {"engine"} == (GENERATION | DECODING) - hidden
     for function in (discorank.decode, discorank.explain):
         assert {"nbest", "weights", "logprobs"} <= set(inspect.signature(function).parameters)
     assert "normalize" in inspect.signature(discorank.rerank).parameters

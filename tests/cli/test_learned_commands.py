@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import re
@@ -80,38 +79,6 @@ def test_every_list_is_decided_with_its_source_or_without(tmp_path: Path) -> Non
             assert by_index[index] == pytest.approx(expected, abs=1e-9)
     first, second = (row["utility"] for row in rows(out))
     assert first != second
-
-
-def documents(*sources: list[str] | None) -> list[dict[str, Any]]:
-    made = []
-    for number, source in enumerate(sources):
-        row: dict[str, Any] = {
-            "id": f"d{number}",
-            "references": {"ref": TEXTS[:2]},
-            "systems": {"A": TEXTS[1:], "B": [TEXTS[2], TEXTS[0]]},
-        }
-        made.append(row if source is None else {**row, "source": source})
-    return made
-
-
-def test_systems_are_compared_with_all_sources_or_none(tmp_path: Path, capsys: Captured) -> None:
-    metric, source = f"xcomet({XCOMET})", [SOURCE, SOURCE]
-    loaded = load_metric(metric)
-    for sources in ([source, source], [None, None]):
-        path = write(tmp_path / "systems.jsonl", *documents(*sources))
-        given = [SOURCE] * 4 if sources[0] else None
-        expected = loaded.score(TEXTS[1:] * 2, TEXTS[:2] * 2, given).mean()
-        printed = ["compare", path, "-m", metric, "--draws", "50", "--quiet", "--format", "csv"]
-        assert main(printed) == 0
-        facts = csv.DictReader(capsys.readouterr().out.splitlines())
-        of_system = {"table": "systems", "system": "A", "statistic": "score"}
-        scores = [float(fact["value"]) for fact in facts if of_system.items() <= fact.items()]
-        assert scores == pytest.approx([expected], abs=1e-9)
-    path = write(tmp_path / "systems.jsonl", *documents(source, None))
-    assert main(["compare", path, "-m", metric, "--quiet"]) == 2
-    error = capsys.readouterr().err
-    assert "document 'd1': source: no source: xcomet reads it where it is given" in error
-    assert "Give it to all, or to none" in error
 
 
 def test_scores_are_of_all_sources_or_none(

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from discorank import Context, load_metric
-from discorank.cli.commands.rerank import qe_metric
 from discorank.cli.main import main
 from discorank.metrics.execution.cache import FILE, Cache
 
@@ -83,18 +82,6 @@ def test_presets_run(command: str, preset: str, more: list[str], tmp_path: Path)
         assert about["settings"]["strategy"] == "sequential"
         assert "context=2" in str(about["signature"])
     assert len(rows(out)) == len(Path(DEMO).read_text(encoding="utf-8").splitlines())
-
-
-@pytest.mark.parametrize(
-    ("folder", "name"),
-    [
-        ("docmetrics/models/tiny-comet-qe", "comet-qe"),
-        ("metricx/models/tiny-metricx-24", "metricx-qe"),
-        ("xcomet/models/tiny-xcomet", "xcomet-qe"),
-    ],
-)
-def test_a_checkpoint_tells_its_metric(folder: str, name: str) -> None:
-    assert qe_metric(str(GOLDEN / folder)) == name
 
 
 def test_a_run_goes_on_with_a_model_that_has_moved(tmp_path: Path, capsys: Captured) -> None:

@@ -70,17 +70,6 @@ def test_annotators_who_saw_one_system_are_named(
     assert "warning: esa: lone rated one system only" in capsys.readouterr().err
 
 
-def test_spans_of_people_and_of_a_judge(capsys: pytest.CaptureFixture[str], released: Path) -> None:
-    found = tables(capsys, *COMPARE, released, "--spans")
-    (row,) = found["spans"]
-    assert row["metric"] == "other annotators"
-    assert row["precision"] == pytest.approx(row["recall"])
-    error = run(
-        capsys, *COMPARE, "examples/systems.jsonl", "--human", "mqm:lower", "--spans", code=2
-    )
-    assert "nobody marked spans in mqm" in error
-
-
 def test_people_are_saved_and_shown_on_the_page(
     capsys: pytest.CaptureFixture[str], released: Path, tmp_path: Path
 ) -> None:
@@ -109,7 +98,7 @@ def test_priors_and_choices_are_made_of_it(
     assert "Name one, such as --language-pair en-cs_CZ" in error
     pair = ("--language-pair", "en-cs")
     told = run(capsys, "train", "prior", path, "--human", "esa", "-o", prior, *pair)
-    assert told.splitlines()[1].split()[0] == "D"
+    assert told.splitlines()[2].split()[0] == "D"
     decode = ("decode", path, "--from", "wmt-jsonl", "-u", "chrf", "-o", chosen, *pair)
     run(capsys, *decode, "--prior", prior)
     ids = [json.loads(line)["id"] for line in chosen.read_text("utf-8").splitlines()]
@@ -168,10 +157,9 @@ def test_a_log_of_pearmut_is_judgements(capsys: pytest.CaptureFixture[str], tmp_
             texts = {name: own[0] for name, own in row["systems"].items()}
             log.append(pearmut_record(user, f"{row['id']}:0", said_of(texts, user), texts))
     judged = ("--human", "esa", "--judged", write_lines(tmp_path / "c.jsonl", log))
-    found = tables(capsys, *COMPARE, EXAMPLES, *judged, "--raters", "--spans")
+    found = tables(capsys, *COMPARE, EXAMPLES, *judged, "--raters")
     assert [(row["rater"], row["ratings"]) for row in found["raters"]] == [("u", 50), ("v", 50)]
     assert found["rater_agreement"][1]["pearson"] == pytest.approx(1)
-    assert found["spans"][0]["f1"] == 1.0
     assert "v" in run(capsys, "train", "prior", EXAMPLES, *judged, "-o", tmp_path / "p.json")
 
 

@@ -67,24 +67,6 @@ def test_a_name_with_a_line_break_stays_in_its_row() -> None:
     assert rows == [["name", "score"], ["'=a", "-1.5"]]
 
 
-def test_compare_moves_no_cursor_and_writes_no_formula(tmp_path: Path, capsys: Captured) -> None:
-    systems = tmp_path / "systems.jsonl"
-    texts = {f"A{CLEAR}": ["a b c", "d"], "=1+1": ["a b", "d"]}
-    documents = [
-        {"id": f"d{i}", "references": {"r": ["a b c", "d"]}, "systems": texts} for i in range(3)
-    ]
-    systems.write_text("".join(json.dumps(document) + "\n" for document in documents))
-    for form in ("table", "markdown", "latex", "csv"):
-        assert main(["compare", str(systems), "-m", "chrf", "--format", form, "--quiet"]) == 0
-        shown = capsys.readouterr().out
-        if form != "csv":
-            assert "\x1b" not in shown
-        else:
-            cells = [cell for row in csv.reader(io.StringIO(shown)) for cell in row]
-            assert "'=1+1" in cells
-            assert "=1+1" not in cells
-
-
 HOSTILE = f"a{CLEAR}\x9b2J\x7f\r\u202eb"
 # IN is a file with hostile text in every place, OUT a path with a hostile name
 COMMANDS: dict[str, Sequence[str]] = {

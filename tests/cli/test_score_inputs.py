@@ -117,13 +117,13 @@ UNREAD = {
     "score x": FILES,
     "score --hypotheses x": ["--columns"],
     "compare x --tasks wmt23": [*WMT, "--domain", "--with-human", "--raters", "--human", "--from"],
-    "compare x --statistics wmt": [*WMT, "--every-task", "--raters", "--spans", "--mqm-weights"],
+    "compare x --statistics wmt": [*WMT, "--every-task", "--raters", "--mqm-weights"],
     "compare --hypotheses x": [*TASK, *SET, "--columns", "--include"],
     "compare x": [*TASK, "--main-reference", "--sources", "--documents"],
 }
 VALUES = {"--draws": "7", "--task-draws": "7", "--correction": "holm"}
 VALUES |= {"--missing": "zeros", "--unit": "segment", "--from": "mtme"}
-SWITCHES = ("--details", "--raters", "--spans", *TASK[-2:], "--every-task", "--with-human")
+SWITCHES = ("--details", "--raters", *TASK[-2:], "--every-task", "--with-human")
 
 
 @pytest.mark.parametrize("command", UNREAD)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import shutil
 from itertools import combinations
@@ -151,18 +149,6 @@ def test_wmt23_needs_no_options(capsys: pytest.CaptureFixture[str], wmt23: Path)
     assert len({(row["task"], row["better"], row["worse"]) for row in found["p"]}) == 11 * 10
 
 
-def test_task_tables_fit_a_terminal(capsys: pytest.CaptureFixture[str], wmt23: Path) -> None:
-    words = ["compare", "--tasks", "wmt23", str(wmt23), "--task-draws", "20"]
-    title, head, *rows = run(capsys, *words).splitlines()
-    assert title == "Tasks of wmt23: ranks at p <= 0.05"
-    assert head.split() == ["metric", "rank", "average"]
-    assert len(rows) == 5
-    every = run(capsys, *words, "--every-task")
-    assert "en-de,he-en,zh-en sys accuracy, weight 0.25" in every
-    assert every.count("\nmetric ") == 12
-    assert max(map(len, every.splitlines())) <= 100
-
-
 def test_tasks_with_tests_and_a_metric_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [*META, *PAIRS, "--tasks", "wmt23", "--task-draws", "100", "-m", "chrf"]
     found = json_of(capsys, "compare", TOY, *arguments)
@@ -173,19 +159,6 @@ def test_tasks_with_tests_and_a_metric_of_ours(capsys: pytest.CaptureFixture[str
     assert all(0 <= pair["p"] <= 1 for pair in pairs)
     assert average["Noisy"]["rank"] == max(row["rank"] for row in average.values()) > 1
     assert found == json_of(capsys, "compare", TOY, *arguments)
-
-
-@pytest.mark.parametrize("format", ["table", "markdown", "latex", "csv"])
-def test_formats(capsys: pytest.CaptureFixture[str], format: str) -> None:
-    draws = "10" if format == "csv" else "0"
-    arguments = [*META, *PAIRS[:2], "--task-draws", draws, "--format", format]
-    agreement = run(capsys, "compare", TOY, "--statistics", "wmt", *arguments)
-    tasks = run(capsys, "compare", TOY, "--tasks", "wmt24", *arguments)
-    for text in (agreement, tasks):
-        assert "Free-QE" in text
-    if format == "csv":
-        rows = list(csv.DictReader(io.StringIO(agreement)))
-        assert {row["statistic"] for row in rows} == {"value", "counted", "epsilon", "rank", "p"}
 
 
 def test_statistics_of_a_folder(capsys: pytest.CaptureFixture[str], values: dict[str, Any]) -> None:
@@ -255,17 +228,7 @@ def test_statistics_of_documents_without_a_source(
     assert "bare: no human scores" in run(capsys, "compare", *arguments, code=2)
 
 
-def test_all_references_count(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = tmp_path / "summaries.jsonl"
-    row = {"id": "a", "model_id": "M", "references": ["a cat sat", "a dog"], "decoded": "a dog"}
-    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
-    arguments: list[str | Path] = ["testset", path, "--from", "summeval", "-m", "chrf"]
-    error = run(capsys, *arguments, code=2)
-    assert "no reference 'refA'; there are: reference1, reference2" in error
-    assert "--main-reference NAME" in error
-    (line,) = run(capsys, *arguments, "--main-reference", "all", "--format", "json").splitlines()
-    found = json.loads(line)
-    assert (found["metric"], found["corpus"]) == ("chrf-reference1.reference2", pytest.approx(100))
+def test_all_references_count(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["compare", TOY, *PAIRS[:2], "--statistics", "wmt", "--task-draws", "0"]
     arguments += ["--with-human", "--missing", "leave-out", "--main-reference", "all"]
     found = json_of(capsys, *arguments)
@@ -278,52 +241,6 @@ def test_compare_reads_folders(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(rows_of(found["settings"], "set")) == ["toy en-de", "toy he-en"]
     assert set(rows_of(found["meta"], "human", set="toy en-de")) == {"da", "mqm"}
     assert "theta" in rows_of(found["systems"], "system", set="toy en-de")
-
-
-def test_score_writes_what_reads_back(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    folder = tmp_path / "toy"
-    shutil.copytree(TOY, folder)
-    for path in folder.glob("metric-scores/*/Gap-*"):
-        path.unlink()
-    table = run(capsys, "testset", folder, *PAIRS, "-m", "chrf", "ter", "--metric-scores", folder)
-    assert "ter-refA" in table
-    for pair in PAIRS[1:]:
-        found = read_eval_set(folder, pair)
-        names = {str(name) for name in found.metrics}
-        assert {"chrf-refA", "ter-refA", "Good-refB"} <= names
-    # and takes part in tasks
-    arguments = [*META[:6], *PAIRS, "--tasks", "wmt24", "--task-draws", "0"]
-    found_tasks = json_of(capsys, "compare", folder, *arguments)
-    assert {"chrf", "ter"} <= set(rows_of(found_tasks["values"], "metric", task="average"))
-
-
-def test_score_of_documents_in_other_forms(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    path = tmp_path / "toy.xml"
-    run(
-        capsys, "convert", TOY, "--from", "mtme", "--to", "wmt-xml", "-o", path, *PAIRS[:1], "he-en"
-    )
-    arguments = ["--main-reference", "refA", "--format", "json", "-m", "chrf"]
-    of_xml = run(capsys, "testset", path, "--from", "wmt-xml", *arguments).splitlines()
-    of_folder = run(capsys, "testset", TOY, *arguments, *PAIRS[:1], "he-en").splitlines()
-    scores = [
-        {row["system"]: row["corpus"] for row in map(json.loads, rows)}
-        for rows in (of_xml, of_folder)
-    ]
-    assert scores[0]["alpha"] == scores[1]["alpha"]
-    error = run(
-        capsys,
-        "testset",
-        path,
-        "--from",
-        "wmt-xml",
-        *arguments,
-        "--metric-scores",
-        tmp_path,
-        code=2,
-    )
-    assert "--language-pair: is missing" in error
 
 
 def test_holes_are_refused_with_what_to_add(capsys: pytest.CaptureFixture[str]) -> None:
@@ -359,17 +276,6 @@ def _leave_out() -> Any:
     return EvalSetOptions(missing="leave-out")
 
 
-def test_convert_says_what_a_form_has_no_place_for(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    arguments = ["--from", "mtme", "--to", "wmt-xml", "-o", tmp_path / "x", *PAIRS[:2]]
-    assert main(["convert", str(TOY), *map(str, arguments)]) == 0
-    said = capsys.readouterr().err
-    assert "wmt-xml has no place for human" in said
-    assert "wmt-xml has no place for not_supplied, left out of 1 documents" in said
-    assert f"{TOY}: 7 documents written as wmt-xml\n" in said
-
-
 def test_convert_refuses(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     arguments: list[str | Path] = ["convert", TOY, "--from", "mtme", "--language-pair", "he-en"]
     assert "unknown format of documents 'xml'" in run(capsys, *arguments, "--to", "xml", code=2)
@@ -378,11 +284,6 @@ def test_convert_refuses(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
     assert not (tmp_path / "x").exists()
     error = run(capsys, "convert", TOY, "--from", "mtme", "--to", "systems", code=2)
     assert "2 language pairs: en-de, he-en. Name one with --language-pair" in error
-
-
-def test_a_folder_is_named_as_one(capsys: pytest.CaptureFixture[str]) -> None:
-    error = run(capsys, "decode", TOY, "-u", "chrf", code=2)
-    assert "is the folder of a test set of mt-metrics-eval. Add --from mtme" in error
 
 
 def test_decode_reads_folders_and_goes_on(
@@ -406,15 +307,6 @@ def test_decode_reads_folders_and_goes_on(
     assert out.read_bytes() == whole
     other = [*arguments[:5], "en-de", *arguments[6:]]
     assert "language_pair" in run(capsys, *other, "-o", out, code=4)
-
-
-def test_holes_in_scores_of_others_do_not_stop_scoring(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments: list[str | Path] = ["testset", TOY, "-m", "chrf", *PAIRS[:2], "--metric-scores"]
-    run(capsys, *arguments, tmp_path)  # Gap lacks a system
-    written = {path.name for path in tmp_path.glob("metric-scores/en-de/*")}
-    assert written == {f"chrf-refA.{level}.score" for level in ("seg", "doc", "domain", "sys")}
 
 
 @pytest.mark.parametrize("drawn", [None, DrawSettings(10)])

@@ -33,7 +33,7 @@ SCORES = "needs a server that runs on; tests/docs/test_rewards_docs.py runs it"
 TRAINERS = "needs a trainer; tests/docs/test_rewards_docs.py calls what it calls"
 OWN_CODE = "needs a module of the user's own"
 METRIC = "a module for -u; tests/docs/test_docs.py runs it"
-DATASETS = "starts workers of Ray; tests/integrations/arrow run BatchDecider on them"
+DATASETS = "starts workers of Ray"
 # (how a line or block of Python begins, on which pages, why it is not run with the others)
 EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("pip install", "", INSTALLS),

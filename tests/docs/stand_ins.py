@@ -86,7 +86,7 @@ def further(line: str) -> list[str]:
         found += ["--model", str(MODELS / "tiny-comet-ref")]
         found += ["--encoder-path", str(MODELS / "tiny-xlmr")]
     if ("comet-qe" in line and "--encoder-path" not in line) or re.search(
-        r"-u '(\w+\()?comet\(", line
+        r"-u '(\w+\()*comet\(", line
     ):
         found += ["--encoder-path", str(MODELS / "tiny-xlmr")]
     return found

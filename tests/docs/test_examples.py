@@ -12,7 +12,7 @@ import pytest
 from discorank.cli.main import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-MADE = 13
+MADE = 12
 
 
 def test_the_files_are_what_the_program_makes(tmp_path: Path) -> None:
@@ -28,7 +28,6 @@ def test_the_files_are_what_the_program_makes(tmp_path: Path) -> None:
     [
         ("nbest.moses", "moses"),
         ("nbest.marian", "marian"),
-        ("nbest.sockeye", "sockeye"),
         ("generate.out", "fairseq"),
         ("samples.txt", "flat"),
         ("batch_output.jsonl", "batch"),

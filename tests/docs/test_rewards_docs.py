@@ -77,7 +77,7 @@ def test_options_that_are_named_exist(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_paths_of_the_table_are_answered() -> None:
-    from discorank.integrations.proxy.score_forms import FORMS
+    from discorank.integrations.proxy.score_endpoints import FORMS
 
     rows = [line for line in PAGE.splitlines() if line.startswith("| `/")]
     paths = {path for row in rows for path in re.findall(r"`(/[\w/]+)`", row.split("|")[1])}

@@ -17,14 +17,18 @@ from discorank import InputError
 from discorank.cli.main import main
 from discorank.integrations import huggingface
 from discorank.integrations.generation.document_turns import Turn, Turns
-from discorank.integrations.generation.generator import Prompt, before_stop, unescaped
-from discorank.integrations.generation.waiting_lists import checked, warning_of_no_choice
+from discorank.integrations.generation.generator import (
+    Prompt,
+    before_stop,
+    unescaped,
+    warning_of_no_choice,
+)
 from discorank.integrations.huggingface import HuggingFaceGenerator
 from discorank.integrations.huggingface.model_loading import GenerationSettings, LoadedModel, load
 from discorank.integrations.server.generator import candidates_in, tokens_in
 from discorank.integrations.server.settings import ServerSettings
 from discorank.metrics.text.prompt_template import FewShotExamples, Template
-from discorank.rerank.lists import Candidate
+from discorank.rerank.lists import Candidate, CandidateList
 from tests.support.lists import write_lists
 from tests.support.serving import Reply, Seen, serving
 from tests.support.tiny_gguf import write_gguf
@@ -208,12 +212,10 @@ def test_settings_without_stop_strings_are_as_they_were() -> None:
 
 
 def test_nothing_but_empty_candidates_is_an_error() -> None:
-    empty = PROMPTS[0].with_candidates([Candidate(""), Candidate(" ")])
-    error = checked(empty)
+    error = PROMPTS[0].generated([Candidate(""), Candidate(" ")])
     assert isinstance(error, InputError)
     assert "generated nothing: 2 empty candidates" in str(error)
-    some = PROMPTS[0].with_candidates([Candidate(""), Candidate("a")])
-    assert checked(some) is some
+    assert isinstance(PROMPTS[0].generated([Candidate(""), Candidate("a")]), CandidateList)
 
 
 def test_lists_without_a_choice_are_warned_about() -> None:

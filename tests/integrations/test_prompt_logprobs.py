@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
@@ -466,18 +465,3 @@ def test_a_form_that_a_server_fails_at_is_asked_once_and_is_a_row(
     assert re.split(r"  +", table[4])[:2] == ["prompts by echo", "no"]
     assert re.split(r"  +", table[5])[:2] == ["prompts by echo-one", "yes"]
     assert [seen.body["max_tokens"] for seen in echoes] == [0, 1]
-
-
-def test_many_requests_are_under_way() -> None:
-    all_open = threading.Event()
-
-    def answer(seen: Seen, number: int) -> Reply:
-        if number >= 4:  # the first is alone: it asks what the server can do
-            all_open.set()
-        reply = openai(seen)
-        reply.hold = all_open if number else None
-        return reply
-
-    with serving(answer) as server:
-        answers(scorer(server, connections=4), [PromptedText("a", f" {i}") for i in range(16)])
-        assert server.most_open == 4

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import multiprocessing
 import pickle
@@ -129,11 +128,6 @@ def test_the_reward_of_a_group_is_expected_utility_by_its_equation() -> None:
     left_out = discorank.group_reward("chrf", leave_one_out=True)(texts, prompts=["p"] * 4)
     u = matrix(texts)
     assert left_out == pytest.approx((u.sum(axis=1) - np.diag(u)) / 3)
-    centred = discorank.group_reward("chrf", form="centred")(texts, prompts=["p"] * 4)
-    assert centred == pytest.approx(u.mean(axis=1) - u.mean())
-    ranks = discorank.group_reward("chrf", form="rank")(texts, prompts=["p"] * 4)
-    # copies share the mean of their places
-    assert ranks == [0.5, 1, 0, 0.5]
 
 
 def test_groups_are_neighbours_with_one_prompt_and_must_be_whole() -> None:
@@ -207,31 +201,13 @@ def _replied(body: Any) -> Any:
         return discorank.Scores(server.url).outcomes(["a", "b"], ["r", "r"])
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        [],
-        [{"index": 0, "score": 1.0}],
-        [{"index": 0, "score": 1.0}, {"index": 0, "score": 2.0}],
-        [{"index": 0, "score": 1.0}, {"index": 2, "score": 2.0}],
-        [{"index": 0, "score": 1.0}, 3],
-    ],
-)
-def test_replies_that_are_no_scores_are_errors(data: Any) -> None:
-    with pytest.raises(InputError, match="expected results with the indices 0 to 1"):
-        _replied({"data": data})
-
-
-def test_numbers_that_are_none_are_errors_in_their_places() -> None:
-    for broken in (None, "1", True, 10**400):
-        first, second = _replied(
-            {"data": [{"index": 1, "score": 2.5}, {"index": 0, "score": broken}]}
-        )
-        assert isinstance(first, MetricError)
-        assert second == 2.5
-    body = json.dumps({"data": [{"index": 0, "score": math.nan}, {"index": 1, "score": 1}]})
-    first, _ = _replied(body.encode())
-    assert isinstance(first, MetricError)
+def test_replies_that_are_no_scores_are_errors() -> None:
+    for score in (None, "1", math.nan):
+        results = [{"index": 1, "score": 2.5}, {"index": 0, "score": score}]
+        with pytest.raises(InputError, match="expected a finite number"):
+            _replied({"data": results})
+    with pytest.raises(InputError, match="1 scores for 2 pairs"):
+        _replied({"data": [{"index": 0, "score": 1.0}]})
 
 
 def _rewarded(reward: RewardFunction, results: Any) -> None:

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-import numpy as np
 import pytest
 
-from discorank import Document, MBRDecoder, Metric, load_metric
+from discorank import Document, Metric, load_metric
 from discorank.cli.main import main
 from discorank.integrations.server import score_server
 from discorank.integrations.server.score_server import scores_in
@@ -421,18 +420,6 @@ def test_a_server_with_smaller_batches_gets_smaller_ones() -> None:
     assert scores.tolist() == [value("r", f"h{i}") for i in range(20)]
 
 
-def test_an_outage_loses_no_list() -> None:
-    """It fails at a request, works at the next, and is asked the first again."""
-
-    def answer(seen: Seen, number: int) -> Reply:
-        return Reply(b"", 502) if number in (1, 2) else scored(seen)
-
-    with serving(answer) as server:
-        matrix = metric(server, retries=1).pairwise(["a"], ["b"])
-    assert matrix.tolist() == [[value("b", "a")]]
-    assert [bool(pairs_of(seen)) for seen in server.seen] == [False, True, True, False, True]
-
-
 GONE = {
     "all fail": Reply(b"", 500),
     "busy": Reply(b"", 503),
@@ -469,15 +456,6 @@ def test_a_server_that_works_no_more_ends_the_run(gone: Reply, tmp_path: Path) -
     with serving(scored) as server:
         assert main([*command(server, whole), "--quiet"]) == 0
     assert out.read_bytes() == whole.read_bytes()
-
-
-def test_a_server_that_stops_ends_the_run(tmp_path: Path) -> None:
-    """No list becomes an error record for a server that is not there."""
-    with serving(scored) as server:
-        model = metric(server, "score-server-qe", retries=0)
-        assert model.scorer
-    with pytest.raises(ResourceError, match="cannot be reached"):
-        list(MBRDecoder(model).decode(list(lists(3))))
 
 
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:
@@ -538,39 +516,6 @@ def test_decode_and_rerank_choose_by_it_and_report_asks_it_again(
         assert main(report) == 2
         monkeypatch.setenv("DISCORANK_SCORE_SERVER", server.url)
         assert main(report) == 0
-
-
-def test_score_and_compare_print_its_scores(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    texts = {"h": ["a", "b"], "r": ["c", "d"], "s": ["e", "f"]}
-    for name, lines in texts.items():
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
-    systems = [
-        {
-            "id": f"d{i}",
-            "source": [f"s{i}"],
-            "references": {"refA": ["r"]},
-            "systems": {"one": [f"one{i}"], "two": [f"two{i}"]},
-        }
-        for i in range(8)
-    ]
-    source = write_lists(tmp_path / "systems.jsonl", systems)
-    h, r, s = (str(tmp_path / name) for name in texts)
-    with serving(scored) as server:
-        metrics = ["-m", spec(server), spec(server, "score-server")]
-        scoring = ["score", "--hypotheses", h, "--references", r, "--sources", s]
-        assert main([*scoring, *metrics, "--format", "json", "--quiet"]) == 0
-        printed = capsys.readouterr().out
-        for queries in ("ef", "cd"):
-            mean = np.mean([value(q, d) for q, d in zip(queries, "ab", strict=True)])
-            assert str(mean)[:8] in printed
-        comparing = ["compare", str(source), *metrics, "--draws", "100", "--format", "json"]
-        assert main([*comparing, "--quiet"]) == 0
-        printed = capsys.readouterr().out
-        for name in ("one", "two"):
-            mean = np.mean([value(f"s{i}", f"{name}{i}") for i in range(8)])
-            assert str(mean)[:8] in printed
 
 
 def test_a_key_goes_into_one_header_and_nowhere_else(

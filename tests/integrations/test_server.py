@@ -749,7 +749,7 @@ def test_a_proxy_is_gone_through_and_its_password_shows_nowhere(
 
 def test_a_proxy_that_is_none_of_http_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = failing_behind("socks5://user:hidden@127.0.0.1:9", monkeypatch)
-    assert "a proxy of socks5, expected one of http" in problem
+    assert "a proxy that is not an http address" in problem
     assert "hidden" not in problem
 
 

@@ -1,4 +1,4 @@
-"""How sure a model was: numbers against plain passes and worked by hand, token files, weights, servers."""
+"""How sure a model was: numbers against plain passes and worked by hand, weights, servers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ import pytest
 from discorank import Candidate, CandidateList, InputError, MBRDecoder, Reranker
 from discorank.cli.main import main
 from discorank.integrations.files.reply_choices import token_logprobs
-from discorank.integrations.generation.token_files import read_tokens, with_tokens_written
-from discorank.metrics.storage.limits import use_limits
 from discorank.rerank.votes.confidence import (
     SIGNS,
     TOKENS,
@@ -44,19 +42,24 @@ def generated(folder: Path, tmp_path: Path, *more: str) -> tuple[Path, list[dict
     return out, [json.loads(line) for line in out.read_text().splitlines()]
 
 
-def test_numbers_are_those_of_a_plain_pass(folder: Path, tmp_path: Path) -> None:
+def test_numbers_are_those_of_a_plain_pass(folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from discorank.integrations.huggingface import generate
 
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    out, rows = generated(folder, tmp_path, "--top-logprobs", "5", "--logprobs")
-    for row in rows:
-        ids = tokenizer(row["source"])["input_ids"]
-        kept = read_tokens(out, row[TOKENS])
-        assert len(kept) == len(row["candidates"])
-        for candidate, tokens in zip(row["candidates"], kept, strict=True):
-            assert candidate["logprob"] == pytest.approx(tokens.chosen.sum(), abs=1e-4)
-            assert candidate["mean-logprob"] == pytest.approx(tokens.chosen.mean(), abs=1e-5)
+    settings: dict[str, Any] = {"num_candidates": 4, "max_new_tokens": 9, "top_logprobs": 5}
+    settings |= {"sampling": "ancestral", "logprobs": True}
+    sources = ["one two", "three"]
+    rankings = generate(model, tokenizer, sources, "vote", weights="certainty", **settings)
+    for source, ranking in zip(sources, rankings, strict=True):
+        ids = tokenizer(source)["input_ids"]
+        for candidate in ranking.candidates:
+            tokens = candidate.fields[TOKENS]
+            assert candidate.logprob == pytest.approx(tokens.chosen.sum(), abs=1e-4)
+            mean = candidate.fields["mean-logprob"]
+            assert mean == pytest.approx(tokens.chosen.mean(), abs=1e-5)
             drawn: list[int] = []
             for step in range(len(tokens.chosen)):
                 with torch.inference_mode():
@@ -75,7 +78,8 @@ def test_numbers_are_those_of_a_plain_pass(folder: Path, tmp_path: Path) -> None
                 entropy = float(-(p * p.log()).sum())
                 assert tokens.entropy[step] == pytest.approx(entropy, abs=1e-4)
             assert tokens.certainty is not None
-            assert candidate["certainty"] == pytest.approx(tokens.certainty.mean(), abs=1e-5)
+            certainty = candidate.fields["certainty"]
+            assert certainty == pytest.approx(tokens.certainty.mean(), abs=1e-5)
 
 
 def test_in_python_candidates_carry_the_numbers_and_the_tokens(folder: Path) -> None:
@@ -121,39 +125,22 @@ def test_the_lowest_tenth_of_windows_counts() -> None:
     assert numbers["bottom-window"] == pytest.approx(np.mean(windows[:3]), abs=1e-6)
 
 
-def test_the_same_tokens_make_the_same_file(folder: Path, tmp_path: Path) -> None:
+def test_numbers_are_written_without_the_tokens(folder: Path, tmp_path: Path) -> None:
     out, rows = generated(folder, tmp_path, "--top-logprobs", "3")
-    files = {path.name: path.read_bytes() for path in Path(f"{out}.tokens").iterdir()}
-    assert sorted(files) == sorted(f"{row[TOKENS]}.npz" for row in rows)
-    again = tmp_path / "again"
+    for row in rows:
+        for candidate in row["candidates"]:
+            assert {*SIGNS} <= candidate.keys()
+            assert TOKENS not in candidate
+    again, plain = tmp_path / "again", tmp_path / "plain"
     again.mkdir()
-    other, _ = generated(folder, again, "--top-logprobs", "3")
-    assert {path.name: path.read_bytes() for path in Path(f"{other}.tokens").iterdir()} == files
-    assert other.read_bytes() == out.read_bytes()
-    # rows without tokens are as they were
-    plain = tmp_path / "plain"
     plain.mkdir()
+    other, _ = generated(folder, again, "--top-logprobs", "3")
+    assert other.read_bytes() == out.read_bytes()
     _, without = generated(folder, plain)
     texts = [[c["text"] for c in row["candidates"]] for row in rows]
     assert [
         [c if isinstance(c, str) else c["text"] for c in row["candidates"]] for row in without
     ] == texts
-    assert not (plain / "out.jsonl.tokens").exists()
-
-
-def test_files_that_are_not_what_they_were_are_refused(folder: Path, tmp_path: Path) -> None:
-    out, rows = generated(folder, tmp_path, "--top-logprobs", "3")
-    digest = rows[0][TOKENS]
-    path = Path(f"{out}.tokens") / f"{digest}.npz"
-    with use_limits(memory_bytes=10), pytest.raises(InputError, match="memory_bytes"):
-        read_tokens(out, digest)
-    content = path.read_bytes()
-    path.write_bytes(content[:-1] + b"x")
-    with pytest.raises(InputError, match="is damaged: it has another digest"):
-        read_tokens(out, digest)
-    for name in ("../../etc/passwd", "0" * 32, ""):
-        with pytest.raises(InputError, match="no tokens of this digest"):
-            read_tokens(out, name)
 
 
 def of_confidence(*values: float, name: str = "certainty") -> CandidateList:
@@ -244,17 +231,7 @@ def test_the_command_asks_servers_for_it(tmp_path: Path) -> None:
     (row,) = map(json.loads, out.read_text().splitlines())
     assert row["candidates"][0]["mean-logprob"] == pytest.approx(-1.25)
     assert "certainty" not in row["candidates"][0]
-    assert [len(one.chosen) for one in read_tokens(out, row[TOKENS])] == [2, 2]
     voted = tmp_path / "voted.txt"
     weighted = ["decode", str(out), "-u", "vote", "--weights", "mean-logprob"]
     assert main([*weighted, "--format", "answers", "-o", str(voted)]) == 0
     assert voted.read_text() == "5\n"
-
-
-def test_nothing_is_written_without_an_output() -> None:
-    top = np.zeros((1, 1), np.float32)
-    tokens = TokenLogprobs(top[:, 0], top)
-    record = CandidateList("x", (Candidate("a", None, {TOKENS: tokens, "other": 1}),))
-    written = with_tokens_written(record, None)
-    assert written.candidates[0].fields == {"other": 1}
-    assert TOKENS not in written.extra

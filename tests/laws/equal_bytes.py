@@ -29,7 +29,7 @@ from discorank.cli.main import main as discorank
 from discorank.metrics.execution.evaluate import matrices, tiles_of
 from discorank.metrics.execution.meter import Meter
 from discorank.metrics.execution.store import Fresh, Store
-from discorank.metrics.neural.bertscore.metric import best_matches
+from discorank.metrics.neural.bertscore import best_matches
 from discorank.metrics.neural.comet.network import Head, PairHead
 from discorank.metrics.neural.models.attention import Packing
 from discorank.metrics.neural.models.elementwise import elementwise
@@ -46,7 +46,7 @@ from discorank.rerank.engines.interface import Task
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.ray.worker import Share
 from discorank.rerank.lists import read_list
-from discorank.rerank.runs.row_forms import json_row
+from discorank.rerank.runs.run import json_row
 
 from ..support.lists import WORDS, made_lists, write_lists
 
@@ -248,7 +248,7 @@ def check_tiles(metric: Any, comparison: Comparison, matrix: Any) -> None:
     fresh = Fresh.concat([part for part in parts if part is not None])
     steps = tiles_of(0, num_texts, num_texts, True, 3)
     tiles = [tile for step in steps for tile in share.compare(fresh, step)]
-    ((expectation, _),) = share.reduce(fresh, tiles).values()
+    (expectation,) = share.reduce(fresh, tiles).values()
     check(f"{metric.name}: tiles", expectation.matrix, matrix)
 
 

@@ -509,12 +509,14 @@ def test_tiles_equal_the_whole(
     wide = len(references) if metric.info.needs_references else 1
     steps = tiles_of(0, len(h), wide, wide == len(h), count)
     tiles = [tile for step in steps for tile in share.compare(fresh, step)]
-    ((expectation, truncation),) = share.reduce(fresh, tiles).values()
+    (expectation,) = share.reduce(fresh, tiles).values()
     u = expectation.matrix
     store = Store(metric.scorer)
     assert u is not None
     assert u.tobytes() == matrices(metric, [comparison], store)[0].tobytes()
-    assert truncation == store.truncation_of(comparisons_of([plan_of(metric, comparison)]))
+    assert expectation.truncation == store.truncation_of(
+        comparisons_of([plan_of(metric, comparison)])
+    )
 
 
 @metrics_with(

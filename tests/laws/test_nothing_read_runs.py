@@ -30,8 +30,6 @@ from discorank.metrics.discourse.roles.role_sources import Schema
 from discorank.metrics.discourse.roles.training.role_training import read_labelled
 from discorank.metrics.errors import DiscorankError
 from discorank.metrics.rst.parser.training.treebank import read_treebank
-from discorank.metrics.sescore2.training.job_stages import finished, opened
-from discorank.metrics.sescore2.training.severity import Severity, label
 from discorank.metrics.storage.checksums import with_checksum
 from discorank.metrics.storage.json_and_yaml import read_yaml
 
@@ -115,13 +113,6 @@ LIST_FILES: dict[str, tuple[str | list[Any], tuple[str, ...]]] = {
             f"S-{i}\t{text}\nH-{i}\t-1\t{text}\nD-{i}\t-1\t{text}\nP-{i}\t-1\n"
             for i, text in enumerate(TEXTS)
         ),
-        (),
-    ),
-    "sockeye": (
-        [
-            {"sentence_id": i, "translations": [text, "b"], "scores": [[1.0], [2.0]]}
-            for i, text in enumerate(TEXTS)
-        ],
         (),
     ),
     "batch": (
@@ -633,17 +624,26 @@ def test_sescore2_models(tmp_path: Path) -> None:
 
 
 def test_a_training_job_of_sescore2(tmp_path: Path) -> None:
-    row = {"text": TEXTS[0], "words": [MODULE], "edits": []}
-    objects = np.array([Runs()], dtype=object)
-    for name, content in (("texts", [row]), ("perturb", [row]), ("embed", objects)):
-        with opened(tmp_path / name, {"words": CODE_NAME}) as stage:
-            stage.write(content)
-            stage.finish({"kept": 1})
-    with pytest.raises(DiscorankError, match="unknown splitter"):
-        label(tmp_path, Severity())
-    refused("train", "sescore2", "label", "x", "--work", tmp_path, "-o", tmp_path / "out")
-    with pytest.raises((DiscorankError, ValueError)):
-        finished(tmp_path / "embed").array()
+    """Files of a work folder whose names are right, by somebody else."""
+    encoder = str(GOLDEN / "sescore2" / "tiny_encoder")
+    texts = written(tmp_path / "texts", "".join(f"{text} a b c\n" for text in TEXTS))
+    work = tmp_path / "work"
+    arguments = ["--work", work, "--encoder", encoder, "--backbone", encoder, "--device", "cpu"]
+    command = ["train", "sescore2", texts, "-o", tmp_path / "model", *arguments]
+    fine(*command)
+    shutil.rmtree(tmp_path / "model")
+    names = {kind: next(work.glob(f"*-{kind}*")) for kind in ("vectors", "neighbours", "pairs")}
+    evil: dict[str, Any] = {"ids": np.array([Runs()], dtype=object)}
+    for kind in ("vectors", "neighbours"):
+        names["pairs"].unlink(missing_ok=True)
+        content = io.BytesIO()
+        np.savez(content, **evil)
+        written(names[kind], content.getvalue())
+        if kind == "vectors":
+            names["neighbours"].unlink()
+        refused(*command)
+    written(names["pairs"], gzip.compress(b'{"hypothesis": 1'))
+    refused(*command)
 
 
 # the working directory, and what is installed
@@ -651,8 +651,7 @@ def test_a_training_job_of_sescore2(tmp_path: Path) -> None:
 
 def test_packages_in_the_working_directory(canary: Canary, tmp_path: Path) -> None:
     """A folder from somebody else may hold modules called as packages that are not installed are."""
-    canary.write("isanlp_rst/parser.py")
-    (canary.folder / "isanlp_rst" / "__init__.py").touch()
+    canary.write("MeCab.py")
     plug_in = canary.folder / "evil-1.0.dist-info"
     plug_in.mkdir()
     written(plug_in / "METADATA", "Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")
@@ -660,7 +659,7 @@ def test_packages_in_the_working_directory(canary: Canary, tmp_path: Path) -> No
     written(plug_in / "entry_points.txt", points)
     lists = written(tmp_path / "lists", [{"id": "x", "candidates": ["a b.", "b c."]}])
     commands = []
-    for name, metric in (("isanlp", 'dr(parser="isanlp")'), ("evil", "evil")):
+    for name, metric in (("mecab", 'bleu(tokenize="ja-mecab")'), ("evil", "evil")):
         folder = tmp_path / name
         folder.mkdir()
         commands.append(["decode", str(lists), "-u", combination(folder, metric)])

@@ -548,7 +548,7 @@ def test_an_interruption_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monk
         raise KeyboardInterrupt
 
     data = write_lists(tmp_path / "lists.jsonl", lists())
-    monkeypatch.setattr("discorank.cli.commands.train.train_metrics.train_combination", stopped)
+    monkeypatch.setattr("discorank.cli.commands.train_metrics.train_combination", stopped)
     command = ["train", "combination", str(data), "-m", "chrf", "--prefer", "errors"]
     assert main([*command, "-o", str(tmp_path / "m.json")]) == 130
     assert [path.name for path in tmp_path.iterdir()] == ["lists.jsonl"]

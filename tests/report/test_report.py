@@ -19,7 +19,6 @@ import pytest
 from discorank.cli.main import main
 from discorank.metrics.errors import ResourceError
 from discorank.metrics.storage.checksums import UncheckedWarning, with_checksum
-from discorank.report import plots
 from discorank.report.choices import read_run
 from discorank.report.page import rendered
 from discorank.report.summary_text import believed, summary
@@ -76,7 +75,7 @@ def small() -> SystemComparison:
 
 @pytest.fixture(scope="module")
 def page(small: SystemComparison) -> str:
-    return rendered(small, None, "A title")
+    return rendered(small, None)
 
 
 def test_a_comparison_is_kept_whole(small: SystemComparison, tmp_path: Path) -> None:
@@ -147,11 +146,11 @@ def test_a_damaged_comparison_is_refused(small: SystemComparison, tmp_path: Path
     head, documents = tmp_path / HEAD, tmp_path / DOCUMENTS
     for parts, message in (
         ({"kind": "other"}, "not a saved comparison"),
-        ({"version": 1}, "is of version 1, expected 3"),
+        ({"version": 1}, "is of version 1, expected 4"),
         ({"metrics": []}, "no metrics, documents or level"),
         ({"settings": {}}, "no metrics, documents or level"),
         ({"metrics": 3}, "metrics: "),
-        ({"people": {"spans": [{"human": "mqm"}]}}, "people"),
+        ({"people": {"raters": [{"human": "mqm"}]}}, "people"),
     ):
         save(small, tmp_path)
         changed(head, **parts)
@@ -259,31 +258,20 @@ def test_no_metric_is_believed_where_measures_disagree(small: SystemComparison) 
         assert believed(replace(human, agreement=agreement)) is None
 
 
-def test_scores_that_are_read_upside_down_are_noticed(small: SystemComparison) -> None:
+@pytest.mark.parametrize("higher", [True, False])
+def test_scores_that_are_read_upside_down_are_noticed(
+    higher: bool, small: SystemComparison
+) -> None:
     human = small.human[0]
-    wrong = [
-        replace(
-            one,
-            systems=SystemAgreement(pairwise_accuracy=0.0, pearson=-0.9),
-            segments=SegmentAgreement(),
-        )
-        for one in human.agreement
-    ]
-    for scores, fix in (
-        (
-            replace(human.scores, higher_is_better=True),
-            "if lower is better, as of errors, write mqm:lower.",
-        ),
-        (
-            replace(human.scores, higher_is_better=False),
-            "if higher is better, write mqm without :lower.",
-        ),
-    ):
-        against = replace(human, scores=scores, agreement=tuple(wrong))
-        assert fix in " ".join(summary(replace(small, human=(against,))).warnings)
-        one_agrees = replace(against, agreement=(wrong[0], human.agreement[1]))
-        said = " ".join(summary(replace(small, human=(one_agrees,))).warnings)
-        assert "upside down" not in said
+    systems = SystemAgreement(pairwise_accuracy=0.0, pearson=-0.9)
+    wrong = [replace(one, systems=systems, segments=SegmentAgreement()) for one in human.agreement]
+    scores = replace(human.scores, higher_is_better=higher)
+    against = replace(human, scores=scores, agreement=tuple(wrong))
+    said = " ".join(summary(replace(small, human=(against,))).warnings)
+    assert ("write mqm:lower" if higher else "write mqm without :lower") in said
+    one_agrees = replace(against, agreement=(wrong[0], human.agreement[1]))
+    said = " ".join(summary(replace(small, human=(one_agrees,))).warnings)
+    assert "upside down" not in said
 
 
 def test_ranks_are_ranges(small: SystemComparison) -> None:
@@ -297,28 +285,21 @@ def test_ranks_are_ranges(small: SystemComparison) -> None:
 
 
 def test_the_summary_warns(small: SystemComparison) -> None:
-    warned = summary(small, ['doc-chrf(order=4) + 0.5*bleu(tokenize="a + ter")']).warnings
-    assert any(
-        w.startswith("chrf was also what a decoder or system was optimised for") for w in warned
-    )
-    assert not any(w.startswith("ter was also") for w in warned)
     first = small.documents[0]
-    gone = {"mqm": {**first.human["mqm"], "B": (1.0, None)}}
-    document = replace(first, human=gone)
+    document = replace(first, human={"mqm": {**first.human["mqm"], "B": (1.0, None)}})
     cut = replace(small.metrics[0], cuts=7)
-    changed = replace(
-        small, documents=(document, *small.documents[1:]), metrics=(cut, small.metrics[1])
-    )
-    warned = summary(changed).warnings
-    assert any(w.startswith("1 of 48 scores of mqm are missing") for w in warned)
-    assert "chrf did not read all of 7 texts: too long for its model." in warned
-    many = large(8, 6, 1, 1)
-    assert any(w.startswith("28 pairs of systems were tested") for w in summary(many).warnings)
+    documents = (document, *small.documents[1:])
+    changed = replace(small, documents=documents, metrics=(cut, small.metrics[1]))
+    warned = " ".join(summary(changed).warnings)
+    assert "1 of 48 scores of mqm are missing" in warned
+    assert "chrf did not read all of 7 texts" in warned
+    assert "28 pairs of systems were tested" in " ".join(summary(large(8, 6, 1, 1)).warnings)
     few = large(8, 5, 1, 1)  # no p can be below 0.0625
-    assert not any("pairs of systems were tested" in w for w in summary(few).warnings)
-    assert any(w.endswith("p cannot fall below 0.062.") for w in summary(few).warnings)
+    warned = " ".join(summary(few).warnings)
+    assert "pairs of systems were tested" not in warned
+    assert "p cannot fall below 0.062." in warned
     by_segment = replace(few, settings={**few.settings, "unit": "segment"})
-    assert not any("cannot fall" in w for w in summary(by_segment).warnings)
+    assert "cannot fall" not in " ".join(summary(by_segment).warnings)
 
 
 def test_a_system_that_people_did_not_judge_is_named(small: SystemComparison) -> None:
@@ -337,13 +318,13 @@ def test_a_system_that_people_did_not_judge_is_named(small: SystemComparison) ->
     assert "Which metric to believe on mqm cannot be said: two judged systems are one pair" in said
     assert believed(changed.human[0]) is None
     assert "People gave no mqm to A." in said
-    assert Parsed(rendered(changed, None, "t")).named("table")
+    assert Parsed(rendered(changed, None)).named("table")
     one = replace(
         some, systems=("B",), scores=(1.0,), low=(None,), high=(None,), clusters=(1,), pairs=()
     )
     alone = replace(small, human=(replace(small.human[0], scores=one),))
     assert summary(alone).headline == "Ship A: by chrf it is better than every other system."
-    assert Parsed(rendered(alone, None, "t")).named("table")
+    assert Parsed(rendered(alone, None)).named("table")
 
 
 def test_the_page_is_complete_in_itself(page: str) -> None:
@@ -371,7 +352,7 @@ def test_the_page_is_complete_in_itself(page: str) -> None:
         assert (attributes.get("src") or "data:image/svg+xml;base64,").startswith("data:image/svg")
         assert (attributes.get("href") or "#").startswith("#")
     assert not re.search(r"https?://(?!www\.w3\.org/)", page.partition('id="documents-data"')[0])
-    assert parsed.texts["title"] == ["A title"]
+    assert parsed.texts["title"] == ["Comparison of 3 systems on 8 documents"]
 
 
 def test_nothing_from_outside_becomes_markup(page: str) -> None:
@@ -388,11 +369,10 @@ def test_nothing_from_outside_becomes_markup(page: str) -> None:
     human = replace(evil.human[0], scores=replace(evil.human[0].scores, name=EVIL))
     documents = tuple(replace(one, human={EVIL: one.human["mqm"]}) for one in documents)
     changed = replace(evil, metrics=(metric, evil.metrics[1]), documents=documents, human=(human,))
-    plain, hostile = Parsed(page), Parsed(rendered(changed, None, EVIL, [EVIL]))
+    plain, hostile = Parsed(page), Parsed(rendered(changed, None))
     kinds = {tag for tag, _ in plain.elements}
     assert {tag for tag, _ in hostile.elements} <= kinds
     assert len(hostile.named("script")) == len(plain.named("script")) == 2
-    assert hostile.texts["title"] == [EVIL]
     island = hostile.island("documents-data")
     assert island["systems"] == [EVIL, "B <b>", "C $x_{1}$"]
     assert island["documents"][0]["id"] == EVIL + "0"
@@ -402,15 +382,9 @@ def test_nothing_from_outside_becomes_markup(page: str) -> None:
 
 
 def test_a_large_page_is_small() -> None:
-    page = rendered(large(15, 100, 10, 1), None, "t")
+    page = rendered(large(15, 100, 10, 1), None)
     assert len(page.encode()) < 6 * MEGABYTE
     assert len(Parsed(page).island("documents-data")["documents"]) == 100
-
-
-@pytest.mark.slow
-def test_many_systems_make_no_large_page() -> None:
-    page = rendered(large(61, 6, 1, 1), None, "t")
-    assert len(page) < 0.9 * MEGABYTE  # a heat map has rectangles of one colour, no cells
 
 
 def test_a_value_that_is_none_is_no_trouble(small: SystemComparison) -> None:
@@ -422,10 +396,10 @@ def test_a_value_that_is_none_is_no_trouble(small: SystemComparison) -> None:
     values[:, :, len(small.documents) :] = np.nan
     scores = replace(small.scores, values=values)
     changed = replace(small, metrics=(none, small.metrics[1]), scores=scores)
-    assert plots.unit_values(scores, 0)[0] == "document"
-    assert Parsed(rendered(changed, None, "t")).island("documents-data")["documents"][0][
-        "segments"
-    ] == [None, None]
+    assert Parsed(rendered(changed, None)).island("documents-data")["documents"][0]["segments"] == [
+        None,
+        None,
+    ]
 
 
 # from the command line
@@ -454,12 +428,9 @@ def test_compare_saves_what_report_reads(
     assert main(["compare", systems, *common, "--save", str(folder)]) == 0
     Path(systems).unlink()  # the folder alone is enough
     page = tmp_path / "page.html"
-    assert (
-        main(["report", str(folder), "-o", str(page), "--title", "T", "--optimised", "chrf"]) == 0
-    )
+    assert main(["report", str(folder), "-o", str(page)]) == 0
     assert "0." in capsys.readouterr().err
     text = page.read_text(encoding="utf-8")
-    assert "chrf was also what a decoder or system was optimised for" in text
     island = Parsed(text).island("documents-data")
     assert island["documents"][1]["human"][0] == [[0, 1], [2, None], [5, 4]]
     assert island["documents"][0]["segments"][1] is None  # lc scores documents
@@ -485,7 +456,7 @@ def test_several_sets_are_saved_apart(tmp_path: Path) -> None:
     assert (saved.settings["input"], saved.settings["correction"]) == (paths[1], "holm")
     warned = summary(saved).warnings
     assert any(w.startswith("Tests draw by segment") for w in warned)
-    assert "holm" in rendered(saved, None, "t")
+    assert "holm" in rendered(saved, None)
 
 
 def test_choices_with_reasons(tmp_path: Path) -> None:
@@ -616,7 +587,6 @@ def test_errors_and_both_kinds_together(tmp_path: Path, small: SystemComparison)
     text = out.read_text(encoding="utf-8")
     assert "&lt;i&gt;bad&lt;/i&gt;" in text
     assert "1 list could not be decided and has no row" in text
-    assert "chrf was also what a decoder or system was optimised for (chrf)" in text
     page = Parsed(text)
     assert len(page.island("lists-data")["lists"]) == 1
     assert page.island("lists-data")["lists"][0]["flags"] == ["shortlisted"]
@@ -688,10 +658,10 @@ def test_no_file_of_a_run_is_written_over(
 
 def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "RUN" in refused(capsys)
-    assert "chosen.jsonl: is not there" in refused(capsys, str(tmp_path / "chosen.jsonl"))
+    assert "there is no" in refused(capsys, str(tmp_path / "chosen.jsonl"))
     run = run_of(tmp_path, LISTS, "-u", "chrf", "--format", "text")
     assert "is no run with a row per list" in refused(capsys, str(run))
-    assert "0 comparisons and 3 runs" in refused(capsys, *[str(run)] * 3)
+    assert "0 comparisons and 2 runs" in refused(capsys, *[str(run)] * 2)
     for path in tmp_path.iterdir():
         path.unlink()
     run = run_of(tmp_path, LISTS, "-u", "chrf")
@@ -728,12 +698,9 @@ def test_a_choice_that_comes_out_otherwise_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("part", "problem"),
     [
-        ({"counts": {"rows": 3, "errors": None}}, "counts.errors: should be a valid integer"),
         ({"counts": {"rows": "many"}}, "counts.rows: should be a valid integer"),
         ({"input": {"digest": ""}}, "input.entries: is missing"),
-        ({"name": 5}, "name: should be a valid string"),
         ({"signature": [1]}, "signature.0: should be a valid string"),
-        ({"versions": []}, "versions: should be an object"),
         ({"settings": {"decoder": "mbr", "format": "jsonl", "human": 5}}, "cannot be read"),
     ],
 )
@@ -749,9 +716,7 @@ def test_a_damaged_run_file_is_refused(
     ("part", "problem"),
     [
         ({"gap": "wide"}, "gap: should be a valid number"),
-        ({"gap": [1]}, "gap: should be a valid number"),
         ({"index": -1}, "index: should be greater than or equal to 0"),
-        ({"id": None}, "id: should be a valid string"),
     ],
 )
 def test_a_damaged_row_is_refused(

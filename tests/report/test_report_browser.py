@@ -80,7 +80,7 @@ def test_it_shows_without_complaint_and_fits(
         page.run("for (const part of document.querySelectorAll('details')) part.open = true")
         assert page.run("document.documentElement.scrollWidth") <= width
         boxes = page.run(VISIBLE % "figure img")
-        assert len(boxes) == 1 + 2 * 3 + 3 + 2 + 2
+        assert len(boxes) == 1 + 2 + 3 + 2
         assert all(
             left >= 0 and right <= width and across > 200 and high > 50
             for left, right, across, high in boxes
@@ -100,13 +100,12 @@ def test_markup_from_outside_does_not_run(browser: Browser, tmp_path: Path) -> N
     )
     changed = replace(made, documents=documents)
     out = tmp_path / "page.html"
-    out.write_text(rendered(changed, None, EVIL), encoding="utf-8")
+    out.write_text(rendered(changed, None), encoding="utf-8")
     with browser.page(out) as page:
         assert page.complaints() == []
         assert page.requests() == [out.as_uri()]
         assert page.run("typeof window.ran") == "undefined"
         assert page.run("document.querySelectorAll('main :not(figure) > img, #bold').length") == 0
-        assert page.run("document.title").split() == EVIL.split()
         shown = page.run(
             "[...document.querySelectorAll('#document-view .cell h5')].map((one) => one.textContent)"
         )
@@ -135,7 +134,7 @@ def test_a_script_of_others_is_refused(
 ) -> None:
     out = tmp_path / "page.html"
     added = "<script>window.ran = 1</script><img src='https://example.invalid/x.png' onerror='window.ran = 2'></body>"
-    out.write_text(rendered(small, None, "t").replace("</body>", added), encoding="utf-8")
+    out.write_text(rendered(small, None).replace("</body>", added), encoding="utf-8")
     with browser.page(out) as page:
         assert page.run("typeof window.ran") == "undefined"
         assert len([line for line in page.complaints() if "Content Security Policy" in line]) >= 2

@@ -15,7 +15,7 @@ from discorank.metrics.representations import Block, FloatArray, Reps
 from discorank.metrics.scorer import Info, Scorer
 from discorank.metrics.spec.checked_settings import settings
 from discorank.rerank.engines.local import LocalEngine
-from discorank.rerank.runs.row_forms import json_row
+from discorank.rerank.runs.run import json_row
 
 from ..support.letters_scorer import LettersScorer
 from ..support.lists import made_lists

@@ -23,7 +23,7 @@ from discorank.rerank.engines import local
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.lists import read_list
 from discorank.rerank.prior import Prior, SystemPrior
-from discorank.rerank.runs.row_forms import json_row
+from discorank.rerank.runs.run import json_row
 
 from ..support.contextual import Echo
 from ..support.letters_scorer import LettersScorer

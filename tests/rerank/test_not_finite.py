@@ -29,8 +29,8 @@ from discorank.metrics.text.texts import NO_CONTEXT, Item
 from discorank.rerank.choice import Ranking
 from discorank.rerank.engines.expectation import Normalize, expected_utility, normalized
 from discorank.rerank.engines.interface import Result, Task, loaded_as
-from discorank.rerank.engines.local import LocalEngine
-from discorank.rerank.engines.ray.worker import SentTask, Share, Worker, results
+from discorank.rerank.engines.local import LocalEngine, results_of
+from discorank.rerank.engines.ray.worker import SentTask, Share, Worker
 from discorank.rerank.training.combination_training import Preferences, train_combination
 
 from ..support.lists import write_lists
@@ -169,7 +169,7 @@ def by_tiles(task: Task) -> Any:
             tiles = [Tile(0, i, i + 1, 0, columns) for i in range(rows)]
             pieces = share.compare(fresh, tiles)
         parts |= share.reduce(fresh, pieces)
-    return results([task], parts)[0]
+    return results_of([task], parts)[0]
 
 
 def by_worker(task: Task) -> Any:

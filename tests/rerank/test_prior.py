@@ -348,7 +348,7 @@ def test_systems_without_noise_leave_the_best_alone() -> None:
     ("candidates", "message"),
     [
         (["a"], r"candidates\[0\].system: found nothing, expected a name"),
-        ([{"text": "a", "system": 3}], r"candidates\[0\].system: found 3, expected a name"),
+        ([{"text": "a", "system": 3}], r"candidates\[0\].system: .*'3'"),
         (
             [{"text": "a", "system": "A"}, {"text": "b", "system": "Bx"}],
             r"candidates\[1\].system: .*'Bx'.*B",
@@ -457,16 +457,13 @@ def test_from_judgements_to_choices(
 ) -> None:
     prior = trained(systems, str(tmp_path / "prior.json"))
     shown = capsys.readouterr().out
-    assert [line.split()[0] for line in shown.splitlines()[1:4]] == ["A", "C", "B"]
-    assert "Nobody judged C: it has the mean of all." in shown
+    assert [line.split()[0] for line in shown.splitlines()[2:5]] == ["A", "C", "B"]
     assert "the square root of mqm" in shown
     trained(systems, str(tmp_path / "again.json"), "--format", "json")
     assert json.loads(capsys.readouterr().out) == json.loads(
         Path(prior).read_text(encoding="utf-8")
     )
-    plainly, weighed, listed, later = (
-        tmp_path / name for name in ("plain", "weighed", "listed.jsonl", "later")
-    )
+    plainly, weighed = tmp_path / "plain", tmp_path / "weighed"
     decode = ["decode", systems, "--from", "systems", "-u", "chrf", "--quiet"]
     assert main([*decode, "-o", str(plainly)]) == 0
     assert main([*decode, "-o", str(weighed), "--prior", prior]) == 0
@@ -476,51 +473,6 @@ def test_from_judgements_to_choices(
     estimated = load_prior(prior)
     assert estimated is not None
     assert (run["prior"], run["prior_strength"]) == (estimated.digest, 6.0)
-    convert = [
-        "convert",
-        systems,
-        "--from",
-        "systems",
-        "--prior",
-        prior,
-        "-o",
-        str(listed),
-        "--quiet",
-    ]
-    assert main(convert) == 0
-    candidates = rows_of(listed)[0]["candidates"]
-    assert [one["prior_weight"] for one in candidates] == estimated.weights(
-        ["A", "B", "C"], 6
-    ).tolist()
-    assert (
-        main(
-            [
-                "decode",
-                str(listed),
-                "-u",
-                "chrf",
-                "--weights",
-                "field:prior_weight",
-                "-o",
-                str(later),
-            ]
-        )
-        == 0
-    )
-    utilities = [[row["utility"] for row in rows_of(path)] for path in (later, weighed)]
-    assert utilities[0] == pytest.approx(utilities[1])
-    again = [
-        "convert",
-        str(listed),
-        "--prior",
-        prior,
-        "-o",
-        str(tmp_path / "twice.jsonl"),
-        "--quiet",
-    ]
-    assert main(again) == 3
-    assert r"candidates[0].prior_weight" in capsys.readouterr().err
-    assert not (tmp_path / "twice.jsonl").exists()
 
 
 def test_a_run_goes_on_with_the_same_prior_alone(

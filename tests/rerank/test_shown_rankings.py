@@ -12,7 +12,7 @@ import pytest
 import discorank
 from discorank import Candidate, CandidateList, Document, MBRDecoder
 from discorank.rerank.choice import Ranking
-from discorank.rerank.runs.row_forms import json_row
+from discorank.rerank.runs.run import json_row
 
 TEXTS = ["a cat sat", "the cat sat", "a dog"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,7 @@ from hypothesis import strategies as st
 
 from discorank import InputError, Reranker
 from discorank.cli.main import main
-from discorank.report.choices import read_run, systems_table
-from discorank.rerank.shrinkage import SystemMeans, load_means, written_means
+from discorank.rerank.shrinkage import SystemMeans, load_means
 
 from ..support.lists import write_lists
 
@@ -154,43 +152,6 @@ def test_every_list_counts_once_however_many_candidates_a_system_has_there() -> 
     }
 
 
-def test_the_report_says_how_often_each_system_was_chosen(tmp_path: Path) -> None:
-    source, out, page = (
-        write_lists(tmp_path / "in.jsonl", made(30)),
-        tmp_path / "out",
-        tmp_path / "page",
-    )
-    assert rerank(source, out) == 0
-    run = read_run(out)
-    table = systems_table(run)
-    assert table is not None
-    means = load_means(f"{out}.systems.json")
-    assert means is not None
-    assert [row["system"] for row in table.rows] == list(means.systems)
-    chosen = [json.loads(line)["index"] for line in out.read_text().splitlines()]
-    for row in table.rows:
-        assert row["chosen"] == chosen.count(NAMES.index(row["system"]))
-        assert (row["mean"], row["low"]) == (
-            means.systems[row["system"]].mean,
-            means.systems[row["system"]].low,
-        )
-    assert sum(row["chosen"] for row in table.rows) == 30
-    assert main(["report", str(out), "-o", str(page), "--quiet"]) == 0
-    assert "Systems by their mean standardised score" in page.read_text()
-    # means of another run say no interval of this one
-    means_file = Path(f"{out}.systems.json")
-    means_file.write_bytes(written_means(SystemMeans.of([[("a", 1.0), ("b", 2.0)]])))
-    table = systems_table(run)
-    assert table is not None
-    assert table.cells[0][2] == ""
-    # a run file whose means are none
-    settings = {**run.settings, "system_means": {"a": "much"}}
-    with pytest.raises(InputError, match="system_means: a"):
-        systems_table(replace(run, head=replace(run.head, settings=settings)))
-    assert rerank(source, tmp_path / "plain", "--shrink", "0") == 0
-    assert systems_table(read_run(tmp_path / "plain")) is None
-
-
 def test_consensus_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = write_lists(tmp_path / "in.jsonl", made(5))
     words = ["rerank", str(source), "-m", "expected", "-u", "chrf", "--shrink", "0.5"]
@@ -245,7 +206,7 @@ def test_what_cannot_be_shrunk_is_refused(
                 made(1)
             )
         )
-    with pytest.raises(InputError, match="system_means: a"):
+    with pytest.raises(InputError, match=r"system_means\.a"):
         Reranker({"field:x": 1.0}, shrink=0.5, system_means={"a": "b"})
     with pytest.raises(InputError, match="one system"):
         SystemMeans.of([[("a", 1.0), ("a", float("nan"))]])

@@ -24,9 +24,9 @@ from discorank import (
     use_limits,
 )
 from discorank.cli.main import main
+from discorank.rerank.choice import written_row
 from discorank.rerank.lists import read_list
 from discorank.rerank.runs import run as runs
-from discorank.rerank.runs.row_forms import written_row
 
 from ..support.contextual import Echo
 from ..support.lists import WORDS, write_lists
@@ -230,16 +230,16 @@ def test_places_of_a_sentence_have_distinct_texts() -> None:
         ),
         (
             {"candidates": [*document("d", 3)[1]["candidates"], {"text": "x", "system": "eve"}]},
-            "a candidate of system 'eve', which list 'd:0' has not",
+            "a candidate of system 'eve', which list 'd:0' of the document has not",
         ),
-        ({"candidates": ["x", "y"]}, "some lists name systems and others do not"),
+        ({"candidates": ["x", "y"]}, "list 'd:1': candidates: no candidate of system"),
         (
             {"candidates": [*document("d", 3)[1]["candidates"], "x"]},
             r"candidates\[4\].system: found None",
         ),
         ({"position": 2}, "list 'd:1': position: position 2 follows 0"),
-        ({"source": "x"}, "list 'd:0': source: no source, but list 'd:1' of the document has one"),
-        ({"pseudo_references": ["x"]}, "list 'd:0': pseudo_references: there are none"),
+        ({"source": "x"}, "list 'd:0': source: no source, but list 'd:1' of the document has some"),
+        ({"pseudo_references": ["x"]}, "list 'd:0': pseudo_references: no pseudo_references"),
         ({"candidates": [["a", "b"], ["c"]]}, "list 'd:1': candidates: found documents"),
     ],
 )

@@ -12,9 +12,13 @@ import httpx2
 
 from benchmarks.support.scripted_replies import Script
 from benchmarks.support.scripted_upstream import ScriptedUpstream, upstream_running
-from discorank.integrations.proxy.panel import Panel, PanelModel, UpstreamSpec
 from discorank.integrations.proxy.proxy_server import ProxyServer
-from discorank.integrations.proxy.settings import DoorSettings, DrawingSettings, ScoreSettings
+from discorank.integrations.proxy.settings import (
+    DoorSettings,
+    DrawingSettings,
+    ScoreSettings,
+    UpstreamSpec,
+)
 from discorank.integrations.server.settings import Connection
 from discorank.metrics.registry import load_metric
 from discorank.rerank.decider import Decider
@@ -49,9 +53,12 @@ def openai_client(url: str, key: str = "x") -> openai.OpenAI:
     return openai.OpenAI(base_url=url, api_key=key, max_retries=0, http_client=http)
 
 
-def alone(connection: Connection) -> Panel:
-    """One server upstream without a name."""
-    return Panel([PanelModel(UpstreamSpec("", connection.base_url), connection)])
+Upstreams = list[tuple[UpstreamSpec, Connection]]
+
+
+def alone(connection: Connection) -> Upstreams:
+    """One upstream without a name."""
+    return [(UpstreamSpec("", connection.base_url), connection)]
 
 
 class Proxy:
@@ -88,8 +95,8 @@ def proxying(
     chosen = deciders or {"chrf": MBRDecoder(utility="chrf", nbest=None)}
     with upstream_running(script) as upstream:
         settings = {**CONNECTING, "base_url": url or upstream.url, **(connection or {})}
-        panel = alone(Connection(**settings))
-        yield from _running(upstream, chosen, engine, panel, door or {}, drawing, probes)
+        upstreams = alone(Connection(**settings))
+        yield from _running(upstream, chosen, engine, upstreams, door or {}, drawing, probes)
 
 
 @contextmanager
@@ -98,7 +105,6 @@ def panelling(
     *,
     deciders: dict[str, Decider] | None = None,
     connection: dict[str, Any] | None = None,
-    quorum: int | None = None,
     specs: Mapping[str, Mapping[str, Any]] | None = None,
     probes: bool = False,
     **drawing: Any,
@@ -112,14 +118,13 @@ def panelling(
         upstreams = {
             name: stack.enter_context(upstream_running(script)) for name, script in scripts.items()
         }
-        models = []
+        models: Upstreams = []
         for name, upstream in upstreams.items():
             spec = UpstreamSpec(name, upstream.url, **(specs or {}).get(name, {}))
             settings = {**CONNECTING, "base_url": upstream.url, **(connection or {})}
-            models.append(PanelModel(spec, Connection(**settings, key_variable=spec.key_variable)))
-        panel = Panel(models, quorum)
+            models.append((spec, Connection(**settings, key_variable=spec.key_variable)))
         first = next(iter(upstreams.values()))
-        for proxy in _running(first, chosen, None, panel, {}, drawing, probes):
+        for proxy in _running(first, chosen, None, models, {}, drawing, probes):
             yield proxy, upstreams
 
 
@@ -127,7 +132,7 @@ def _running(
     upstream: Any,
     deciders: dict[str, Decider],
     engine: Engine | None,
-    panel: Panel,
+    upstreams: Upstreams,
     door: dict[str, Any],
     drawing: dict[str, Any],
     probes: bool,
@@ -135,7 +140,7 @@ def _running(
     """The proxy, stopped at the end."""
     reports: list[str] = []
     server = ProxyServer(
-        panel,
+        upstreams,
         deciders,
         engine or LocalEngine(),
         DrawingSettings(**{"num_candidates": 4, **drawing}),
@@ -167,7 +172,7 @@ def scoring(
         for metric in metrics
     }
     server = ProxyServer(
-        None if upstream is None else alone(Connection(upstream, **CONNECTING)),
+        [] if upstream is None else alone(Connection(upstream, **CONNECTING)),
         {} if upstream is None else {"chrf": MBRDecoder(utility="chrf", nbest=None)},
         engine or LocalEngine(),
         DrawingSettings(num_candidates=4),

@@ -268,16 +268,6 @@ def _harness(number: int, filter: str) -> Any:
     }
 
 
-def _sentence(number: int) -> Any:
-    return {
-        "sentence_id": number,
-        "translations": ["a", "é🚀"],
-        "scores": [[0.5], [1, 2]],
-        "alignments": [[], [[0, 0]]],
-        "text": "s",
-    }
-
-
 def _xml(name: str) -> str:
     return (
         f'<doc origlang="en" domain="news" id="{name}"><src lang="en"><p>\n<seg id="1">One &amp; é🚀.</seg>\n'
@@ -321,7 +311,6 @@ PARTS: dict[str, tuple[str, ...]] = {
         for i in range(3)
     ),
     "fairseq": tuple(map(_FAIRSEQ.format, range(3))),
-    "sockeye": tuple(lines(_sentence(i)) for i in range(3)),
     "batch": tuple(lines(_batch(name)) for name in "abc"),
     "lm-eval": tuple(lines(_harness(i, "x"), _harness(i, "y")) for i in range(3)),
     "summeval": tuple(lines({"id": name, **_SUMMARY}) for name in "abc"),

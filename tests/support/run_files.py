@@ -1,4 +1,4 @@
-"""Run files as another run would have written them, or an earlier version."""
+"""Run files as another run would have written them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,4 @@ def write_run_file_for(out: Path, **parts: Any) -> None:
     values["bytes"]["rows"] = written.num_bytes
     values["sha256"]["rows"] = written.digest
     signed = with_checksum(values | parts)
-    Path(f"{out}.run.json").write_text(json.dumps(signed), encoding="utf-8")
-
-
-def write_old_run_file(out: Path) -> None:
-    """Makes it one of an earlier version, with digests of blocks."""
-    values = run_file(out)
-    del values["sha256"]
-    blocks = {name: {"bytes_each": 1 << 16, "digests": ""} for name in values["bytes"]}
-    signed = with_checksum(values | {"blocks": blocks})
     Path(f"{out}.run.json").write_text(json.dumps(signed), encoding="utf-8")

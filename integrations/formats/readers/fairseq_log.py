@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....metrics.errors import InputError, excerpt
 from ....metrics.storage.line_source import Line, LineSource, without_trailing_blanks
@@ -32,7 +31,6 @@ from .flat import count_lines
 from .nbest_lines import finite_number
 
 LN2 = log(2)
-SHOWN_GAPS = 20
 _FIX_GAP = (
     "fairseq-generate leaves out its last batch unless --required-batch-size-multiple 1 is given; "
     "--skip-invalid-size-inputs-valid-test leaves out long inputs; with --num-shards all logs are needed (cat them); "
@@ -75,7 +73,7 @@ def read_fairseq(source: LineSource, num_sentences: int | None = None) -> Iterat
             problem = f"a sentence with id {end - 1}, but there are {num_sentences} sources"
             raise source.refusal(0, problem, "Are the files the right ones?")
         end = end if num_sentences is None else num_sentences
-        summary = _summary(np.unique(np.asarray(ids)), end)
+        summary = f"{end - len(np.unique(np.asarray(ids)))} of {end} sentences are missing"
         required = frozenset("SDP") & kinds
         expected_id = 0
         for i in np.argsort(np.asarray(ids), kind="stable").tolist():
@@ -126,34 +124,9 @@ def _is_fragment(line: bytes, kinds: str) -> bool:
     return is_text or _DAMAGED.match(line) is not None
 
 
-def _summary(ids: NDArray[np.int64], end: int) -> str:
-    """The missing ids as text: one by one up to `SHOWN_GAPS` of them, else as runs, at most as many.
-
-    Args:
-        ids: the distinct ids of the log [sentences], ascending.
-        end: the id after the last.
-    """
-    # a run of missing ids lies between two neighbours that differ by more than 1
-    neighbours = np.concatenate([[-1], ids, [end]])
-    before_gap = np.flatnonzero(np.diff(neighbours) > 1)
-    runs = [(int(neighbours[i]) + 1, int(neighbours[i + 1])) for i in before_gap[:SHOWN_GAPS]]
-    num_missing = end - len(ids)
-    if num_missing <= SHOWN_GAPS:
-        shown = [str(i) for start, stop in runs for i in range(start, stop)]
-    else:
-        shown = [_id_range(start, stop) for start, stop in runs]
-    rest = ", ..." if len(before_gap) > SHOWN_GAPS else ""
-    return f"{num_missing} of {end} sentences are missing: {', '.join(shown)}{rest}"
-
-
-def _id_range(start: int, stop: int) -> str:
-    """The ids from `start` to before `stop`, as text."""
-    return str(start) if stop - start == 1 else f"{start}-{stop - 1}"
-
-
 def _gap(start: int, stop: int, summary: str, name: str, line: int) -> ListEntry:
     """The error entry for the ids from `start` to before `stop`."""
-    missing_ids = _id_range(start, stop)
+    missing_ids = str(start) if stop - start == 1 else f"{start}-{stop - 1}"
     error = InputError(summary, where=f"id {missing_ids}", fix=_FIX_GAP)
     return error_entry(error, name, line, b"", missing_ids)
 

@@ -5,9 +5,7 @@ A line that is no list is an error entry; a file whose first line is no JSON obj
 
 from __future__ import annotations
 
-import json
 import re
-import shlex
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,7 +14,7 @@ from typing import Any
 from ....metrics.errors import LOG, InputError
 from ....metrics.storage.json_and_yaml import parse_json
 from ....metrics.storage.line_source import Line, NumberedLines, without_trailing_blanks
-from ....rerank.lists import CandidateList, read_list
+from ....rerank.lists import read_list
 from ...arrow.open_rows import open_rows
 from ...files.entries import ListEntry, error_entry, list_entry
 from ..format_table import (
@@ -72,31 +70,23 @@ def recognised_lines(source: NumberedLines) -> Iterator[Line]:
         yield number, line
 
 
-def entry_of_line(
-    name: str,
-    number: int,
-    line: bytes,
-    read: Callable[[Any, int], CandidateList] = read_list,
-    id_key: str = "id",
-) -> ListEntry:
+def entry_of_line(name: str, number: int, line: bytes) -> ListEntry:
     """The entry of a line, whatever stands before and after it.
 
     Args:
         name: the file.
         number: of the line.
         line: the line.
-        read: makes a list of the JSON value and the number.
-        id_key: the key of the list's id.
     """
     data, raw = None, line + b"\n"
     try:
         data = object_of(line)
-        return list_entry(read(data, number), number, raw)
+        return list_entry(read_list(data, number), number, raw)
     except RecursionError:
         error = InputError("nested too deeply", fix="A list is flat")
     except InputError as refusal:
-        error = _advised(refusal, data, name) if read is read_list else refusal
-    return error_entry(error, name, number, raw, id_of(data, id_key))
+        error = _advised(refusal, data)
+    return error_entry(error, name, number, raw, id_of(data))
 
 
 def object_of(line: bytes) -> Any:
@@ -106,28 +96,26 @@ def object_of(line: bytes) -> Any:
     return parse_json(line)
 
 
-def id_of(data: Any, key: str = "id") -> str | None:
+def id_of(data: Any) -> str | None:
     """The id in a JSON value, if it is an object that has one."""
-    value = data.get(key) if isinstance(data, Mapping) else None
+    value = data.get("id") if isinstance(data, Mapping) else None
     value = str(value) if type(value) is int else value
     return value if isinstance(value, str) and value else None
 
 
-def misspelt(key: str, data: Mapping[str, Any], name: str) -> InputError | None:
-    """The error for a key that is there under a name much like it, in a file of this name; None where none is."""
+def misspelt(key: str, data: Mapping[str, Any]) -> InputError | None:
+    """The error for a key that is there under a name much like it; None where none is."""
     near = get_close_matches(key, [other for other in data if isinstance(other, str)], 1, 0.75)
-    if not near or not re.fullmatch(r"[\w-]+", near[0]):
+    if not near:
         return None
-    command = shlex.join(["sed", f"s/{json.dumps(near[0])}:/{json.dumps(key)}:/", name])
-    fix = f"Rename it: {command} > renamed.jsonl"
-    return InputError(f"not there, found the key {near[0]!r}", where=key, fix=fix)
+    return InputError(f"not there, found the key {near[0]!r:.80}", where=key, fix="Rename it")
 
 
-def _advised(error: InputError, data: Any, name: str) -> InputError:
+def _advised(error: InputError, data: Any) -> InputError:
     """The error, with advice for a misspelt key, a file of another format in JSON lines, and candidates elsewhere."""
     if not isinstance(data, Mapping) or "candidates" in data:
         return error
-    if renamed := misspelt("candidates", data, name):
+    if renamed := misspelt("candidates", data):
         return renamed
     fix = error.fix
     if format := format_of_object(data):

@@ -1,17 +1,17 @@
 """N-best lists of Moses and Marian: lines of columns between ``|||``, the lines of one id adjacent.
 
     Moses    id ||| text ||| LM0= -3.2 TM0= -1 -2 ||| score ||| further columns
-    Marian   id ||| text ||| alignment, WordScores=, WordCounts= ||| F0= logprob ||| score
+    Marian   id ||| text ||| further columns ||| F0= logprob ||| score
 Features (also ``LM0=-3.2`` and ``LM0: -3.2``) become fields of the candidate by their names, several values a list,
 values before any name ``features``; in Moses' lists, fields that are numbers are written so, too. A bad line spoils
 the list of its id. All lines of a file have as many columns as the first one, so that a separator that is missing,
 too many, or of two or four bars shifts nothing.
 
 Moses' score is a weighted sum and becomes ``score``; a feature called ``logprob`` is the log-probability; further
-columns (alignments) become ``columns``. Marian sums natural logarithms: the one feature of a single model is the
-total log-probability and becomes ``logprob``; of an ensemble each model's stays a feature (``F0``, ``F1``, ...) and
-there is no ``logprob``. Its last column becomes ``score``: normalised and with word penalty, as the options of the
-decoder say.
+columns (alignments, scores of words) become ``columns``. Marian sums natural logarithms: the one feature of a single
+model is the total log-probability and becomes ``logprob``; of an ensemble each model's stays a feature (``F0``, ``F1``,
+...) and there is no ``logprob``. Its last column becomes ``score``, normalised and with word penalty as the options of
+the decoder say.
 """
 
 from __future__ import annotations
@@ -37,94 +37,82 @@ _BROKEN = re.compile(r"(?<!\|)(?:\|\||\|{4,})(?!\|)")
 _FOUR_BARS = re.compile(r"\|{4,}")
 _NAMED = re.compile(r"([^=\s]+)=(\S*)|(\S+):")
 _TAKEN = frozenset({"text", "roles", "foci", "rst", "columns"})
-_NAMED_COLUMN = re.compile(r"(WordScores|WordCounts)=\s*(.*)")
-_HARD = re.compile(r"(\d+-\d+( |$))*", re.ASCII)
-_SOFT = re.compile(r"([\d.eE+-]+(,[\d.eE+-]+)*( |$))+", re.ASCII)
 _MOSES_LINE = rb"\d+ \|\|\| .*? \|\|\| "
 _MARIAN_LINE = _MOSES_LINE + rb"F\d+="
 
 
-class _Lines:
-    """The lines of a file as lists.
+def _lists(
+    source: LineSource, shape: str, min_columns: int, read: ReadCandidate
+) -> Iterator[ListEntry]:
+    """One entry per run of lines with the same id.
 
     Args:
         source: the file.
-        shape, format: what a line looks like, and the format's name, for errors.
+        shape: what a line looks like, for errors.
         min_columns: how many columns a line must have, with the id.
         read: makes a candidate of the columns after the id.
+
+    Raises:
+        InputError: the first line has no ``|||``, or a list is larger than any real one.
     """
+    first = (0, 0)  # number and columns of the first line
+    for list_id, block in _blocks(source, shape):
+        candidates = []
+        try:
+            for number, line in block.lines:
+                if not first[0] and line.count(b"|||") >= min_columns - 1:
+                    first = (number, line.count(b"|||") + 1)
+                columns = _columns(line.decode(), shape, min_columns, first)
+                candidates.append(read(columns[1:]))
+        except InputError as error:
+            in_file = placed(error, f"{source.name}:{number}")
+            yield Entry(None, in_file, block.first, block.raw, list_id or None)
+            continue
+        yield list_entry(CandidateList(list_id, tuple(candidates)), block.first, block.raw)
 
-    def __init__(
-        self, source: LineSource, shape: str, format: str, min_columns: int, read: ReadCandidate
-    ) -> None:
-        self._source, self._shape, self._format = source, shape, format
-        self._min_columns, self._read = min_columns, read
-        self._first: tuple[int, int] | None = None  # number and columns of the first line
 
-    def entries(self) -> Iterator[ListEntry]:
-        """One entry per run of lines with the same id.
+def _blocks(source: LineSource, shape: str) -> Iterator[tuple[str, ListLines]]:
+    """The runs of lines with the same id; errors as `_lists`."""
+    block, block_id = ListLines(source.name), ""
+    for number, line in without_trailing_blanks(source):
+        id_end = _BARS.search(line)
+        if b"|||" not in line and not block.lines:
+            problem = f"no ||| in {line[:40]!r}, expected {shape}"
+            raise source.refusal(number, problem, "Is it an n-best list?")
+        line_id = block_id if id_end is None else line[: id_end.start()].decode().strip()
+        if block.lines and line_id != block_id:
+            yield block_id, block
+            block = ListLines(source.name)
+        block_id = line_id
+        block.add((number, line))
+    if block.lines:
+        yield block_id, block
 
-        Raises:
-            InputError: the first line has no ``|||``, or a list is larger than any real one.
-        """
-        block, block_id = ListLines(self._source.name), ""
-        for number, line in without_trailing_blanks(self._source):
-            id_end = _BARS.search(line)
-            if b"|||" not in line and not block.lines:
-                problem = f"no ||| in {line[:40]!r}, expected {self._shape}"
-                raise self._source.refusal(number, problem, f"Is it a {self._format} n-best list?")
-            line_id = block_id if id_end is None else line[: id_end.start()].decode().strip()
-            if self._first is None and line.count(b"|||") >= self._min_columns - 1:
-                self._first = (number, line.count(b"|||") + 1)
-            if block.lines and line_id != block_id:
-                yield self._entry(block, block_id)
-                block = ListLines(self._source.name)
-            block_id = line_id
-            block.add((number, line))
-        if block.lines:
-            yield self._entry(block, block_id)
 
-    def _entry(self, block: ListLines, list_id: str) -> ListEntry:
-        """The list of a block of lines, or the error in the first bad line."""
-        candidates: list[Candidate] = []
-        for number, line in block.lines:
-            try:
-                candidates.append(self._candidate(line.decode()))
-            except InputError as error:
-                fix = error.fix or f"The list {list_id!r:.80} is left out"
-                advised = InputError(error.problem, where=error.where, fix=fix)
-                in_file = placed(advised, f"{self._source.name}:{number}")
-                return Entry(None, in_file, block.first, block.raw, list_id or None)
-        return list_entry(CandidateList(list_id, tuple(candidates)), block.first, block.raw)
+def _columns(line: str, shape: str, min_columns: int, first: tuple[int, int]) -> list[str]:
+    """The columns of a line.
 
-    def _candidate(self, line: str) -> Candidate:
-        """The candidate of a line, whose first column is the id.
-
-        Raises:
-            InputError: it has other columns than the first line of the file, or too many bars in a row.
-        """
-        columns = [column.strip() for column in line.split("|||")]
-        if len(columns) < self._min_columns:
-            problem = f"{len(columns)} columns, expected {self._shape}"
-            raise InputError(problem, fix="Is there a line break within a text?")
-        list_id, *rest = columns
-        if not list_id:
-            raise InputError("found nothing, expected an id", where="id")
-        candidate = self._read(rest)
-        number, expected = self._first or (0, len(columns))
-        if len(columns) != expected:
-            broken = _BROKEN.search(line)
-            hint = (
-                "Is a separator ||| missing"
-                if len(columns) < expected
-                else "Is there ||| in a text"
-            )
-            fix = f"{hint}, or {broken[0]!r} in its place?" if broken else f"{hint}?"
-            raise InputError(f"{len(columns)} columns, line {number} has {expected}", fix=fix)
-        if bars := _FOUR_BARS.search(line):
-            problem = f"found {bars[0]!r:.40} at character {bars.start() + 1}, expected |||"
-            raise InputError(problem, fix="A separator has three bars, and a blank at either side")
-        return candidate
+    Raises:
+        InputError: there are other columns than in the first line of the file, or too many bars in a row.
+    """
+    columns = [column.strip() for column in line.split("|||")]
+    if len(columns) < min_columns:
+        problem = f"{len(columns)} columns, expected {shape}"
+        raise InputError(problem, fix="Is there a line break within a text?")
+    if not columns[0]:
+        raise InputError("found nothing, expected an id", where="id")
+    number, expected = first
+    if len(columns) != expected:
+        fix = "Is a separator ||| missing?"
+        if len(columns) > expected:
+            fix = "Is there ||| in a text?"
+        elif broken := _BROKEN.search(line):
+            fix = f"Is a separator ||| missing, or {broken[0]!r} in its place?"
+        raise InputError(f"{len(columns)} columns, line {number} has {expected}", fix=fix)
+    if bars := _FOUR_BARS.search(line):
+        problem = f"found {bars[0]!r:.40} at character {bars.start() + 1}, expected |||"
+        raise InputError(problem, fix="A separator has three bars, and a blank at either side")
+    return columns
 
 
 def features(column: str) -> dict[str, Any]:
@@ -159,9 +147,9 @@ def finite_number(text: str, where: str) -> float:
 
 
 def read_moses(source: LineSource) -> Iterator[ListEntry]:
-    """One entry per run of lines with the same id; errors as `_Lines`."""
+    """One entry per run of lines with the same id; errors as `_lists`."""
     shape = "id ||| text ||| features ||| score"
-    return _Lines(source, shape, "Moses", 3, _moses_candidate).entries()
+    return _lists(source, shape, 3, _moses_candidate)
 
 
 def _moses_candidate(columns: Sequence[str]) -> Candidate:
@@ -182,42 +170,24 @@ def _moses_candidate(columns: Sequence[str]) -> Candidate:
 
 
 def read_marian(source: LineSource) -> Iterator[ListEntry]:
-    """One entry per run of lines with the same id; errors as `_Lines`."""
+    """One entry per run of lines with the same id; errors as `_lists`."""
     shape = "id ||| text ||| F0= logprob ||| score"
-    return _Lines(source, shape, "Marian", 4, _marian_candidate).entries()
+    return _lists(source, shape, 4, _marian_candidate)
 
 
 def _marian_candidate(columns: Sequence[str]) -> Candidate:
     """The candidate of text, further columns, features and score."""
     text, *further, features_column, score_column = columns
-    fields: dict[str, Any] = {}
-    for column in further:
-        name, value = _further_column(column)
-        if name in fields:
-            raise InputError(f"a second column of {name}", where=name)
-        fields[name] = value
-    values = features(features_column)
-    logprobs = {name: value for name, value in values.items() if MODEL.fullmatch(name)}
+    fields = features(features_column)
+    logprobs = {name: value for name, value in fields.items() if MODEL.fullmatch(name)}
     if not logprobs or not all(isinstance(value, float) for value in logprobs.values()):
         problem = f"found {features_column!r:.60}, expected F0= and a number"
         raise InputError(problem, where="F0", fix="Is it from Marian?")
-    if taken := {SCORE, LOGPROB, *fields} & values.keys():
+    if taken := {SCORE, LOGPROB} & fields.keys():
         raise InputError("a feature of this name beside the column", where=min(taken))
-    logprob = values.pop("F0") if list(logprobs) == ["F0"] else None
-    score = finite_number(score_column, SCORE)
-    return Candidate(text, logprob, {SCORE: score, **values, **fields})
-
-
-def _further_column(column: str) -> tuple[str, Any]:
-    """Name and value of a column between text and features."""
-    if named := _NAMED_COLUMN.fullmatch(column):
-        name, text = named.groups()
-        numbers = [number for number in re.split(r"[ ,]+", text) if number]
-        return name, [finite_number(number, name) for number in numbers]
-    if _HARD.fullmatch(column) or _SOFT.fullmatch(column):
-        return "alignment", column
-    problem = f"a column {column!r:.60} between text and features"
-    raise InputError(problem, fix="Is there ||| in the text?")
+    logprob = fields.pop("F0") if list(logprobs) == ["F0"] else None
+    more = {"columns": further} if further else {}
+    return Candidate(text, logprob, {SCORE: finite_number(score_column, SCORE), **fields, **more})
 
 
 def moses_line(list_id: str, candidate: Candidate) -> str:

@@ -14,6 +14,7 @@ one, or null for none. ``start`` and ``end`` count characters, the end is behind
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +42,7 @@ from ..format_table import (
 from ..human_scores import ByDimension, HumanKey, human_scores
 from .jsonl import id_of, misspelt, object_of, recognised_lines, refuse_format
 
-Texts = str | list[Any]
+Texts = tuple[str | None, ...]  # of the segments, None where one is missing; a whole text is one
 _READ = frozenset({"id", "source", "references", "systems", "human", "ratings"})
 _LIST_KEYS = frozenset({"document", "position", "candidates", "pseudo_references", "context_only"})
 _CANDIDATE_KEYS = frozenset({"text", "system", "logprob", "roles", "foci", "rst"})
@@ -64,7 +65,7 @@ class SystemsOptions:
 
 @dataclass(frozen=True)
 class RatingRow:
-    """What an annotator said of a text; spans are objects, which `_check_span` checks."""
+    """The rating of a text by an annotator; spans are objects, which `_check_span` checks."""
 
     rater: Annotated[str, Field(min_length=1)]
     score: Number | None = None
@@ -75,10 +76,82 @@ class RatingRow:
 RatingRows = dict[str, dict[str, list[list[RatingRow | None] | None]]]
 
 
-def read_systems(
+@dataclass(frozen=True, slots=True)
+class SystemsDocument:
+    """One line of a systems file: texts by name, all of as many segments, or all one whole text.
+
+    `human` holds dimension -> system or reference -> a number, or a number or null per segment; `row` is the line.
+    """
+
+    id: str
+    whole: bool
+    source: Texts | None
+    systems: Mapping[str, Texts]
+    references: Mapping[str, Texts]
+    human: ByDimension
+    metadata: Mapping[str, Any]
+    ratings: RatingRows
+    row: Mapping[str, Any]
+
+    @property
+    def segments(self) -> int:
+        """How many there are."""
+        return len(next(iter(self.systems.values())))
+
+    def list_id(self, i: int) -> str:
+        """The id of the list of segment i, or of the whole text."""
+        return self.id if self.whole else f"{self.id}:{i}"
+
+    def candidates(self, i: int) -> CandidateList:
+        """The candidate list of segment i, or of the whole text.
+
+        Raises:
+            InputError: a text is missing.
+        """
+        row: dict[str, Any] = {"id": self.list_id(i)}
+        if not self.whole:
+            row |= {"document": self.id, "position": i}
+        row["candidates"] = [
+            {
+                "text": self.text(texts, i, f"systems.{name}"),
+                "system": name,
+                **self._scores(name, i),
+            }
+            for name, texts in self.systems.items()
+        ]
+        row["references"] = [
+            self.text(texts, i, f"references.{name}") for name, texts in self.references.items()
+        ]
+        row |= self.metadata
+        if self.source is not None:
+            row["source"] = self.text(self.source, i, "source")
+        return read_list(row)
+
+    def text(self, texts: Texts, i: int, where: str) -> str:
+        """The text of segment i; raises InputError where it is missing."""
+        text = texts[i]
+        if text is None:
+            fix = "Leave the system out instead"
+            problem = "missing segment (null), expected a text"
+            raise InputError(problem, where=f"{where}[{i}]", fix=fix)
+        return text
+
+    def _scores(self, system: str, i: int) -> dict[str, float]:
+        """The human scores of a system's text, those there are."""
+        values = {}
+        for dimension, scores in self.human.items():
+            value = scores.get(system)
+            if isinstance(value, list):
+                value = value[i]
+            if value is not None:
+                values[dimension] = value
+        return values
+
+
+def each_document(
     source: NumberedLines, options: SystemsOptions | None = None
-) -> Iterator[ListEntry]:
-    """One entry per segment, or one error entry for a document that cannot be read.
+) -> Iterator[tuple[int, bytes, SystemsDocument | ListEntry]]:
+    """The number and bytes of every line, and its document, or the entry of its error.
 
     Raises:
         InputError: the first line that is not empty shows another format.
@@ -87,111 +160,49 @@ def read_systems(
         data, raw = None, line + b"\n"
         try:
             data = object_of(line)
-            document = read_document(data, options, number)
+            document: SystemsDocument | ListEntry = read_document(data, options, number)
         except RecursionError:
             error = InputError("nested too deeply")
-            yield error_entry(error, source.name, number, raw, id_of(data))
+            document = error_entry(error, source.name, number, raw, id_of(data))
         except InputError as refusal:
-            error = advised(refusal, data, source.name, "read them with --from jsonl")
-            yield error_entry(in_document(error, data), source.name, number, raw, id_of(data))
-        else:
-            yield from _entries(document, source.name, number, raw)
+            error = _advised(refusal, data, source.name)
+            document_id = id_of(data)
+            if document_id is not None:
+                error = placed(error, f"document {document_id!r:.80}")
+            document = error_entry(error, source.name, number, raw, document_id)
+        yield number, raw, document
 
 
-def advised(error: InputError, data: Any, name: str, instead: str) -> InputError:
+def _advised(error: InputError, data: Any, name: str) -> InputError:
     """The error, with advice for a misspelt key and for a file of candidate lists."""
     if error.where != "systems" or not isinstance(data, Mapping) or "systems" in data:
         return error
     if "candidates" in data:
-        fix = f"These are candidate lists; {instead}"
+        command = shlex.join(["discorank", "decode", name, "-u", "chrf"])
+        fix = f"These are candidate lists: use --from jsonl, or choose among them: {command}"
         return InputError(error.problem, where=error.where, fix=fix)
-    return misspelt("systems", data, name) or error
+    return misspelt("systems", data) or error
 
 
-def in_document(error: InputError, data: Any) -> InputError:
-    """The error with the document's id in its place, where the id could be read."""
-    document_id = id_of(data)
-    return error if document_id is None else placed(error, f"document {document_id!r:.80}")
+def read_systems(
+    source: NumberedLines, options: SystemsOptions | None = None
+) -> Iterator[ListEntry]:
+    """One entry per segment, of which the first consumes the line, or one error entry for a document; errors as above.
 
-
-def _entries(document: SystemsDocument, name: str, number: int, raw: bytes) -> Iterator[ListEntry]:
-    """The entries of a document's segments, or of the whole document; the first consumes the line."""
-    for i in range(document.segments or 1):
-        segment = None if document.segments is None else i
-        list_id = document.id if segment is None else f"{document.id}:{i}"
-        try:
-            yield list_entry(document.candidates(segment), number, raw)
-        except InputError as error:
-            placed_error = placed(error, f"document {document.id!r:.80}")
-            yield error_entry(placed_error, name, number, raw, list_id)
-        raw = b""
-
-
-@dataclass(frozen=True, slots=True)
-class SystemsDocument:
-    """One line of a systems file: texts by name, all lists of `segments` texts, or all strings if that is None.
-
-    `human` holds dimension -> system or reference -> a number, or a number or null per segment.
+    Raises:
+        InputError: as `each_document`.
     """
-
-    id: str
-    segments: int | None
-    source: Texts | None
-    systems: Mapping[str, Texts]
-    references: Mapping[str, Texts]
-    human: ByDimension
-    metadata: Mapping[str, Any]
-    ratings: RatingRows
-
-    def candidates(self, i: int | None) -> CandidateList:
-        """The candidate list of segment i, or of a document of plain strings.
-
-        Raises:
-            InputError: a text is missing.
-        """
-        row: dict[str, Any] = {"id": self.id}
-        if i is not None:
-            row = {"id": f"{self.id}:{i}", "document": self.id, "position": i}
-        candidates = []
-        for name, texts in self.systems.items():
-            text = _text(texts, i, f"systems.{name}")
-            candidates.append({"text": text, "system": name, **self._scores(name, i)})
-        row["candidates"] = candidates
-        row["references"] = [
-            _text(t, i, f"references.{name}") for name, t in self.references.items()
-        ]
-        row |= self.metadata
-        if self.source is not None:
-            row["source"] = self.source if i is None else _text(self.source, i, "source")
-        return read_list(row)
-
-    def all_texts(self, texts: Texts, where: str) -> tuple[str, ...]:
-        """The texts of all segments; errors as `candidates`."""
-        segments = [None] if self.segments is None else range(self.segments)
-        return tuple([_text(texts, i, where) for i in segments])
-
-    def _scores(self, system: str, i: int | None) -> dict[str, float]:
-        """The human scores of a system's text, those there are."""
-        values = {}
-        for dimension, scores in self.human.items():
-            value = scores.get(system)
-            if isinstance(value, list):
-                value = None if i is None else value[i]
-            if value is not None:
-                values[dimension] = value
-        return values
-
-
-def _text(texts: Texts, i: int | None, where: str) -> str:
-    """The text of segment i, or the whole text."""
-    text = texts if i is None else texts[i]
-    place = where if i is None else f"{where}[{i}]"
-    if text is None:
-        fix = "Leave the system out instead"
-        raise InputError("missing segment (null), expected a text", where=place, fix=fix)
-    if not isinstance(text, str):
-        raise InputError(f"found {type(text).__name__}, expected a text", where=place)
-    return text
+    for number, raw, document in each_document(source, options):
+        if not isinstance(document, SystemsDocument):
+            yield document
+            continue
+        for i in range(document.segments):
+            try:
+                yield list_entry(document.candidates(i), number, raw)
+            except InputError as error:
+                in_document = placed(error, f"document {document.id!r:.80}")
+                yield error_entry(in_document, source.name, number, raw, document.list_id(i))
+            raw = b""
 
 
 def read_document(
@@ -212,39 +223,43 @@ def read_document(
     document_id = id_of(data) if has_id or number is None else str(number)
     if document_id is None:
         raise InputError("found no id, expected an object with id and systems", where="id")
-    systems = _systems(data, chosen.include)
-    first = next(iter(systems))
-    segments = len(systems[first]) if isinstance(systems[first], list) else None
+    given = _systems(data, chosen.include)
+    first = next(iter(given))
+    whole = isinstance(given[first], str)
+    segments = None if whole else len(given[first])
     limits().check("entries", segments or 0, f"systems.{first}", what="sentences")
     if segments == 0:
         raise InputError("no segments", where=f"systems.{first}")
-    references = _references(data.get("references"), segments)
-    source = data.get("source")
-    named = {f"systems.{name}": texts for name, texts in systems.items()}
-    named |= {f"references.{name}": texts for name, texts in references.items()}
-    if source is not None and segments is not None:
-        named["source"] = source
-    _check_shapes(named, segments, first)
+
+    def aligned(texts: Any, where: str) -> Texts:
+        return _aligned(texts, where, segments, first)
+
+    systems = {name: aligned(texts, f"systems.{name}") for name, texts in given.items()}
+    references = {
+        name: aligned(texts, f"references.{name}")
+        for name, texts in _references(data.get("references"), whole).items()
+    }
+    source = None if data.get("source") is None else aligned(data["source"], "source")
     if both := systems.keys() & references.keys():
         where = f"references.{min(both)}"
         raise InputError("a system has this name already", where=where, fix="Rename it")
     texts = {**systems, **references}
-    ratings = _ratings(data.get("ratings"), texts, segments)
-    data = _with_means(data, ratings, texts, segments)
-    human = human_scores(data, chosen.human, texts, segments)
+    ratings = _ratings(data.get("ratings"), texts)
+    with_means = _with_means(data, ratings, texts, whole)
+    human = human_scores(with_means, chosen.human, texts, segments)
     metadata = _metadata(data, human)
     for name in chosen.as_systems:
         if name not in references:
             raise unknown("reference to read as a system", name, references, where="references")
         systems[name] = references.pop(name)
     return SystemsDocument(
-        document_id, segments, source, systems, references, human, metadata, ratings
+        document_id, whole, source, systems, references, human, metadata, ratings, data
     )
 
 
-def _systems(data: Mapping[str, Any], include: Sequence[str]) -> dict[str, Texts]:
+def _systems(data: Mapping[str, Any], include: Sequence[str]) -> dict[str, Any]:
     """The texts of all systems by name, from ``systems`` and further keys."""
-    systems: dict[str, Texts] = {}
+    systems: dict[str, Any] = {}
     for key in ("systems", *include):
         if key not in data:
             missing = InputError("not there, expected texts by system", where=key)
@@ -259,7 +274,21 @@ def _systems(data: Mapping[str, Any], include: Sequence[str]) -> dict[str, Texts
         systems |= value
     if not systems:
         raise InputError("no systems, expected at least one", where="systems")
+    if not isinstance(first := next(iter(systems.values())), str | list):
+        where = f"systems.{next(iter(systems))}"
+        raise InputError(f"found {excerpt(first)}, expected texts", where=where)
     return systems
+
+
+def _aligned(texts: Any, where: str, segments: int | None, first: str) -> Texts:
+    """The segments of a text; raises InputError unless it is of the kind and length of that of the first system."""
+    if segments is None:
+        fix = f"Give one text, as {first!r:.40} has"
+        return (typed(str, texts, where, fix),)
+    own: list[str | None] = typed(list[str | None], texts, where, f"Give {segments} segments")
+    if len(own) != segments:
+        raise InputError(f"{len(own)} segments, system {first!r:.40} has {segments}", where=where)
+    return tuple(own)
 
 
 def _metadata(data: Mapping[str, Any], human: ByDimension) -> dict[str, Any]:
@@ -281,53 +310,32 @@ def _metadata(data: Mapping[str, Any], human: ByDimension) -> dict[str, Any]:
     return metadata
 
 
-def _references(value: Any, segments: int | None) -> dict[str, Texts]:
+def _references(value: Any, whole: bool) -> dict[str, Any]:
     """References by name; ``reference``, ``reference1``, ... where they have none."""
     if value is None:
         return {}
     if isinstance(value, Mapping):
         return dict(value)
     # without names: references, or the segments of one
-    if isinstance(value, list) and (segments is None or any(isinstance(v, list) for v in value)):
+    if isinstance(value, list) and (whole or any(isinstance(v, list) for v in value)):
         return {f"reference{i}": texts for i, texts in enumerate(value, 1)}
     return {"reference": value}
 
 
-def _check_shapes(named: Mapping[str, Any], segments: int | None, first: str) -> None:
-    """Raises InputError for texts that are not of the kind and length of those of the `first` system."""
-    for where, texts in named.items():
-        kind = type(texts).__name__
-        if segments is None and not isinstance(texts, str):
-            problem = f"found {kind}, expected a string like {first!r:.40} has"
-        elif segments is not None and not isinstance(texts, list):
-            problem = f"found {kind}, expected a list of {segments} texts"
-        elif segments is not None and len(texts) != segments:
-            problem = f"{len(texts)} segments, system {first!r:.40} has {segments}"
-        else:
-            continue
-        raise InputError(problem, where=where.rstrip("."))
-
-
-def _ratings(given: Any, texts: Mapping[str, Texts], segments: int | None) -> RatingRows:
+def _ratings(given: Any, texts: Mapping[str, Texts]) -> RatingRows:
     """The ratings of a document, of texts by the names of systems and references."""
     ratings: RatingRows = typed(RatingRows | None, given, "ratings") or {}
     for dimension, by_system in ratings.items():
         for name, rated in by_system.items():
             where = f"ratings.{dimension}.{name}"
             if name not in texts:
-                problem, fix = (
-                    "is neither a system nor a reference",
-                    f"All: {', '.join(texts)[:200]}",
-                )
-                raise InputError(problem, where=where, fix=fix)
-            own = [texts[name]] if segments is None else texts[name]
-            if len(rated) != len(own):
-                problem = f"{len(rated)} segments, the text has {len(own)}"
+                raise unknown("system or reference", name, texts, where=where)
+            if len(rated) != len(texts[name]):
+                problem = f"{len(rated)} segments, the text has {len(texts[name])}"
                 raise InputError(problem, where=where)
-            for i, (text, of_text) in enumerate(zip(own, rated, strict=True)):
+            for i, (text, of_text) in enumerate(zip(texts[name], rated, strict=True)):
                 limits().check("systems", len(of_text or ()), f"{where}[{i}]")
-                length = len(text) if isinstance(text, str) else 0
-                _check_spans(of_text or (), length, f"{where}[{i}]")
+                _check_spans(of_text or (), len(text or ""), f"{where}[{i}]")
     return ratings
 
 
@@ -355,7 +363,7 @@ def _check_span(span: Any, length: int, where: str) -> None:
 
 
 def _with_means(
-    data: Mapping[str, Any], ratings: RatingRows, names: Iterable[str], segments: int | None
+    data: Mapping[str, Any], ratings: RatingRows, names: Iterable[str], whole: bool
 ) -> Mapping[str, Any]:
     """The document whose ``human`` has the means of dimensions that it lacks; null for a system nobody rated."""
     given = data.get("human")
@@ -366,7 +374,7 @@ def _with_means(
         scores: dict[str, Any] = dict.fromkeys(names)
         for name, texts in by_system.items():
             own = [_mean(of_text or ()) for of_text in texts]
-            scores[name] = own[0] if segments is None else own
+            scores[name] = own[0] if whole else own
         human[dimension] = scores
     return {**data, "human": human | {**(given or {})}}
 

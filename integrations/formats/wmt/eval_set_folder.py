@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import isnan
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, TypeVar
+from typing import Annotated, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from ....metrics.errors import InputError, ResourceError, excerpt, unknown
 from ....metrics.representations import FloatArray
-from ....metrics.spec.checked_settings import Field
+from ....metrics.spec.checked_settings import Field, Rare, settings
 from ....metrics.storage.atomic_files import complete_file, own_draft
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import LineSource
@@ -76,26 +76,27 @@ def known_names(test_set: str, language_pair: str) -> KnownStandards:
     return _KNOWN.get((test_set, language_pair), KnownStandards())
 
 
-@dataclass(frozen=True, slots=True)
+@settings
 class EvalSetOptions:
-    """How a folder is read. Names may be given for one language pair: ``en-de:theta``.
+    """How the scores of test sets are read. Names may be given for one language pair: ``en-de:theta``.
 
     Args:
-        reference: the main reference, or "all"; the task's, else the only one, else refA.
-        human_scores: the standard human scores; the task's, else those that are there alone, else mqm.
-        outliers: systems that do not count; the task's if not given.
-        close_references: references that are no systems though they are outputs.
-        primary: the base names of primary metrics; all if not given.
-        missing: what is done where a metric lacks an output: "error", "zeros" (as the tool does without its strict
-            mode), or "leave-out": the metric does not count.
+        main_reference: the reference that metrics of the WMT metrics task read, such as refA or he-en:refB; or all.
+        human_scores: the human scores that the task's statistics hold metrics against, such as mqm.
+        outliers: systems that do not count there, such as en-de:theta.
+        close_references: references that are no systems there though people judged them.
+        primary: the metrics that take part in task sets; all if not given.
+        missing: what is done where a metric lacks a system: error, zeros (as mt-metrics-eval does), or leave-out.
     """
 
-    reference: tuple[str, ...] = ()
-    human_scores: tuple[str, ...] = ()
-    outliers: tuple[str, ...] = ()
-    close_references: tuple[str, ...] = ()
-    primary: tuple[str, ...] = ()
-    missing: Missing = "error"
+    heading: ClassVar = "judgements"
+
+    main_reference: tuple[str, ...] = ()
+    human_scores: Annotated[tuple[str, ...], Rare()] = ()
+    outliers: Annotated[tuple[str, ...], Rare()] = ()
+    close_references: Annotated[tuple[str, ...], Rare()] = ()
+    primary: Annotated[tuple[str, ...], Rare()] = ()
+    missing: Annotated[Missing, Rare()] = "error"
 
 
 def language_pairs(folder: str | Path) -> tuple[str, ...]:
@@ -135,8 +136,6 @@ def read_eval_set(
         InputError: a part is missing, of another length, or no score; names file and line.
     """
     chosen = options or EvalSetOptions()
-    if chosen.missing not in MISSING:
-        raise unknown("way", chosen.missing, MISSING, where="missing")
     root = Path(folder)
     pairs_of(root, [language_pair])
     sources = _texts_at(root / "sources", language_pair, "source")
@@ -402,7 +401,7 @@ def standards_of(bare: EvalSet, options: EvalSetOptions) -> Standards:
     """
     pair, where = bare.language_pair, f"{bare.name} {bare.language_pair}"
     known = known_names(bare.name, pair)
-    references = [*_of_pair(options.reference, pair), known.reference]
+    references = [*_of_pair(options.main_reference, pair), known.reference]
     only = next(iter(bare.references)) if len(bare.references) == 1 else "refA"
     human_scores = [*_of_pair(options.human_scores, pair), known.human_scores]
     # outliers of the task that a folder of the same name does not have leave nothing out

@@ -23,14 +23,14 @@ the generator of the caller.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 import regex
 from numpy.random import Generator
 
-from ...errors import InputError, unknown
+from ...errors import InputError
 from ...storage.bounded_files import read_small_text
 
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
@@ -45,53 +45,31 @@ _WORD = regex.compile(
 _WITHOUT_SPACE = regex.compile(rf"[{_UNSPACED}]")
 _PUNCTUATION = regex.compile(rf"(?:{_EMOJI}|[\p{{P}}\p{{S}}])+")
 
+INSERT, DELETE, REPLACE, MATCH = range(4)
+MAX_OPERATIONS = 6  # of an edit that is used
+MAX_MISTAKES = 5  # of a text
+MAX_DROP_WORDS = 6
 Words = tuple[str, ...]
-Split = Callable[[str], Words]
-SPLITTERS = ("unicode", "whitespace")
 
 
-def word_splitter(name: str) -> Split:
-    """A function from a text to its words: unicode (the rule above), or whitespace.
-
-    Raises:
-        InputError: there is no such splitter.
-    """
-    if name not in SPLITTERS:
-        raise unknown("splitter", name, SPLITTERS, where="words")
-    return _marked if name == "unicode" else _spaced
-
-
-def _spaced(text: str) -> Words:
-    return tuple(f" {word}" for word in text.split())
-
-
-def _marked(text: str) -> Words:
-    """The words of a text, those with a space before them marked by one."""
-    marked = []
+def split_words(text: str) -> Words:
+    """Split a text into words; those with a space before them begin with one."""
+    words = []
     at = 0
     for match in _WORD.finditer(text):
         spaced = match.start() > at if at else not _WITHOUT_SPACE.match(match.group())
-        marked.append(f" {match.group()}" if spaced else match.group())
+        words.append(f" {match.group()}" if spaced else match.group())
         at = match.end()
-    return tuple(marked)
+    return tuple(words)
 
 
 def joined(words: Iterable[str]) -> str:
     """The text of words.
 
-    >>> joined(word_splitter("unicode")("A well-known cat, 2.5 kg: 我有猫."))
+    >>> joined(split_words("A well-known cat, 2.5 kg: 我有猫."))
     'A well-known cat, 2.5 kg: 我有猫.'
     """
     return "".join(words).strip()
-
-
-def bare(word: str) -> str:
-    """The word without its space.
-
-    >>> bare(" Cat")
-    'Cat'
-    """
-    return word.strip()
 
 
 def is_punctuation(word: str) -> bool:
@@ -160,11 +138,7 @@ def key(word: str) -> str:
     >>> key(" The")
     'the'
     """
-    return bare(word).lower()
-
-
-INSERT, DELETE, REPLACE, MATCH = range(4)
-MAX_OPERATIONS = 6  # of one edit that is used
+    return word.strip().lower()
 
 
 class Edit(NamedTuple):
@@ -193,8 +167,8 @@ def edits_between(anchor: Sequence[str], neighbour: Sequence[str]) -> list[Edit]
     i = j = 0  # words done of either side
     start: tuple[int, int] | None = None  # where the run of operations that are no matches began
     count = 0
-    bare_anchor = [bare(word) for word in anchor]
-    bare_neighbour = [bare(word) for word in neighbour]
+    bare_anchor = [word.strip() for word in anchor]
+    bare_neighbour = [word.strip() for word in neighbour]
     for operation in [*_operations(bare_anchor, bare_neighbour), MATCH]:
         if operation == MATCH:
             if start is not None:
@@ -257,10 +231,6 @@ def _operations(anchor: Sequence[str], neighbour: Sequence[str]) -> list[int]:
         i -= operation != INSERT
         j -= operation != DELETE
     return path[::-1]
-
-
-MAX_MISTAKES = 5  # of a text
-MAX_DROP_WORDS = 6
 
 
 def mined(edits: Sequence[Edit]) -> list[Edit]:

@@ -16,18 +16,14 @@ Probabilities of words come from a masked language model that sees all of them m
 All sub-tokens of the words in question are masked at once; one softmax over the vocabulary per mask, and the vocabulary
 head sees the masks alone, a multiple of 16 of them, so that on a CPU a probability depends on its text alone, to the
 last bit. What is too long loses the end of the source, then what is farthest from the masks.
-
-A stage of the training job makes of each synthetic text a reference and a hypothesis with a score.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
 from math import log
-from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -41,21 +37,13 @@ from ...neural.models.files import model_files as files
 from ...neural.models.pretrained import pretrained, tokenizer_of
 from ...representations import IntArray, Ragged
 from ...spec.checked_settings import Field, settings
-from .edits import (
-    Edit,
-    Words,
-    applied,
-    bare,
-    identity_of,
-    is_punctuation,
-    joined,
-    key,
-    stop_words,
-    word_splitter,
-)
-from .job_stages import OnProgress, Row, Stage, finished, made
-from .synthesis import quiet
+from .edits import Edit, Words, applied, is_punctuation, key
 
+MAJOR = -5.0
+MINOR = -1.0
+PUNCTUATION = -0.1
+GAMMA = {"paper": 0.1, "code": 0.5}
+Kind = Literal["paper", "code", "stop-list", "off"]
 HEADS = ("lm_head", "cls")  # of the BERT and RoBERTa families
 
 
@@ -117,7 +105,7 @@ class MaskedLM:
         Raises:
             MetricError: the model gives a probability that is no number.
         """
-        texts = self._read(maskings)
+        texts = [self._masked(masking) for masking in maskings]
         ids = Ragged.of_rows([text.ids for text in texts])
 
         def run(rows: IntArray) -> list[tuple[int, Any]]:
@@ -161,43 +149,25 @@ class MaskedLM:
         by_text = np.split(of_token[: sum(counts)], np.cumsum(counts)[:-1])
         return [values.tolist() for values in by_text]
 
-    def _read(self, maskings: Sequence[Masking]) -> list[_MaskedText]:
-        """The texts with their words masked, each source tokenized once."""
-        source_of = [masking.source.strip() for masking in maskings]
-        sources = ["", *sorted(set(source_of) - {""})]
-        source_ids = dict(zip(sources, self._tokenized(sources).input_ids, strict=True))
-        texts = ["".join(masking.words).lstrip() for masking in maskings]
-        tokens = self._tokenized(texts)
-        rows = zip(maskings, source_of, tokens.input_ids, tokens.offset_mapping, strict=True)
-        return [
-            self._masked(masking, source_ids[source], ids, offsets)
-            for masking, source, ids, offsets in rows
-        ]
-
-    def _tokenized(self, texts: list[str]) -> Any:
-        """Ids and offsets of texts, without special tokens."""
+    def _tokenized(self, text: str) -> Any:
+        """Ids and offsets of a text, without special tokens."""
         return self.tokenizer(
-            texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+            text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
         )
 
-    def _masked(
-        self,
-        masking: Masking,
-        source: list[int],
-        ids: list[int],
-        offsets: list[tuple[int, int]],
-    ) -> _MaskedText:
-        """One text from its token ids, their offsets [tokens] of (begin, end), and the ids of its source."""
-        word = _masked_word(masking, np.array(offsets, np.int64).reshape(-1, 2))
+    def _masked(self, masking: Masking) -> _MaskedText:
+        """Tokenise a text, and mask the tokens of its masked words."""
+        tokens = self._tokenized("".join(masking.words).lstrip())
+        ids = np.array(tokens.input_ids, np.int64)
+        word = _masked_word(masking, np.array(tokens.offset_mapping, np.int64).reshape(-1, 2))
         # as many tokens as there is room for, the masks in their middle
-        room = self.max_tokens - 2
-        window = _around(np.flatnonzero(word >= 0), len(ids), room)
-        text = np.array(ids, np.int64)[window]
+        window = _around(np.flatnonzero(word >= 0), len(ids), self.max_tokens - 2)
+        text = ids[window]
         word = word[window]
         # the source before them, as far as there is room left
-        before = source[: max(0, room - len(text) - 1)]
-        start = [self.frame.first, *before]
-        if before:
+        room = max(0, self.max_tokens - 3 - len(text))
+        start = [self.frame.first, *self._tokenized(masking.source.strip()).input_ids[:room]]
+        if len(start) > 1:
             start.append(self.frame.separator)
         masks = np.flatnonzero(word >= 0)
         masked = np.where(word >= 0, self.mask, text)
@@ -228,13 +198,6 @@ def _around(masks: IntArray, length: int, room: int) -> slice:
     start = max(0, middle - room // 2)
     start = min(start, length - room)
     return slice(start, start + room)
-
-
-MAJOR = -5.0
-MINOR = -1.0
-PUNCTUATION = -0.1
-GAMMA = {"paper": 0.1, "code": 0.5}
-Kind = Literal["paper", "code", "stop-list", "off"]
 
 
 @settings
@@ -310,42 +273,34 @@ class Judge:
         if self.settings.severity == "paper":
             if edit.words:
                 return "likelihood"
-            return MINOR if self._salience(anchor, old) < self.settings.salience else MAJOR
+            counts = Counter(map(key, anchor))
+            salience = max(counts[word] * self.idf.get(word, 0.0) for word in map(key, old))
+            return MINOR if salience < self.settings.salience else MAJOR
         score = by_rule(old, edit.words, self.stops)
         return MAJOR if score == "likelihood" and self.model is None else score
-
-    def _salience(self, anchor: Words, lost: Words) -> float:
-        """The greatest tf-idf of the lost words of an anchor."""
-        counts = Counter(map(key, anchor))
-        lost_keys = [key(word) for word in lost]
-        return max(counts[word] * self.idf.get(word, 0.0) for word in lost_keys)
 
     def _likelihoods(self, mistakes: Sequence[tuple[Words, Edit, str]]) -> list[float]:
         """The likelihood of the new words of every mistake, under the model."""
         if not mistakes or self.model is None:
             return []
-        maskings = []
-        for anchor, edit, source in mistakes:
-            end = edit.start + len(edit.words)
-            words = applied(anchor, [edit])
-            maskings.append(Masking(words, edit.start, end, source))
+        maskings = [
+            Masking(applied(anchor, [edit]), edit.start, edit.start + len(edit.words), source)
+            for anchor, edit, source in mistakes
+        ]
+        likelihoods = []
         probabilities = self.model.probabilities(maskings)
-        return [
-            self._likelihood(edit.words, tokens)
-            for (_, edit, _), tokens in zip(mistakes, probabilities, strict=True)
-        ]
-
-    def _likelihood(self, new: Words, words: Sequence[Sequence[float]]) -> float:
-        """The likelihood of new words, from the probabilities of the sub-tokens of each."""
-        if self.settings.severity == "paper":
-            tokens = [value for word in words for value in word]
-            return sum(tokens) / max(1, len(tokens))
-        means = [
-            sum(tokens) / len(tokens)
-            for word, tokens in zip(new, words, strict=True)
-            if tokens and is_significant(word, self.stops)
-        ]
-        return min(means, default=0.0)
+        for (_, edit, _), words in zip(mistakes, probabilities, strict=True):
+            if self.settings.severity == "paper":
+                tokens = [value for word in words for value in word]
+                likelihoods.append(sum(tokens) / max(1, len(tokens)))
+                continue
+            means = [
+                sum(tokens) / len(tokens)
+                for word, tokens in zip(edit.words, words, strict=True)
+                if tokens and is_significant(word, self.stops)
+            ]
+            likelihoods.append(min(means, default=0.0))
+        return likelihoods
 
 
 def by_rule(
@@ -394,70 +349,8 @@ def inverse_frequencies(texts: Iterable[Words]) -> Mapping[str, float]:
 
 
 def _is_number(word: str) -> bool:
-    return re.sub(r"[\W_]", "", bare(word)).isdigit()
+    return re.sub(r"[\W_]", "", word).isdigit()
 
 
 def _text(words: Words) -> str:
-    return " ".join(map(bare, words))
-
-
-def label(
-    work: Path,
-    settings: Severity,
-    device: str | None = None,
-    on_progress: OnProgress = quiet,
-    folder: str = "label",
-) -> Stage:
-    """Judges the mistakes of all synthetic texts, whose words are those of the stage before.
-
-    Rows: "reference" and "hypothesis", "score" (their sum), "mistakes" (the score of each). A mistake that counts for
-    none is not made; a text without any left is counted and left out.
-    """
-    texts = finished(work / "texts")
-    perturbed = finished(work / "perturb")
-    words = perturbed.settings["words"]
-    split = word_splitter(words)
-    identity = {
-        "words": words,
-        **asdict(settings),
-        "stop_words": identity_of(settings.stop_words),
-    }
-    if settings.mlm:
-        identity["mlm"] = files.digest(files.locate(settings.mlm))
-
-    def start() -> Callable[[int], Iterator[Row]]:
-        known = [split(row["text"]) for row in texts.rows()]
-        model = MaskedLM(settings.mlm, device) if settings.mlm else None
-        judge = Judge(settings, stop_words(settings.stop_words, known), known, model)
-        return lambda shard: labelled(judge, list(perturbed.rows(shard)))
-
-    def count(stage: Stage) -> dict[str, int]:
-        num_labelled = sum(1 for _ in stage.rows())
-        num_perturbed = sum(1 for _ in perturbed.rows())
-        return {"pairs": num_labelled, "without a mistake": num_perturbed - num_labelled}
-
-    return made(work / folder, perturbed, identity, start, count, on_progress)
-
-
-def labelled(judge: Judge, rows: Sequence[Row]) -> Iterator[Row]:
-    """Judged pairs of the rows of `synthesis.perturb`."""
-    anchors = [tuple(row["words"]) for row in rows]
-    edits_of_rows = []
-    # all mistakes of a shard are judged in one call
-    mistakes: list[tuple[Words, Edit, str]] = []
-    for row, anchor in zip(rows, anchors, strict=True):
-        edits = [Edit(start, end, tuple(words)) for start, end, words in row["edits"]]
-        edits_of_rows.append(edits)
-        mistakes += [(anchor, edit, row.get("source", "")) for edit in edits]
-    scores = iter(judge.scores(mistakes))
-    for anchor, edits in zip(anchors, edits_of_rows, strict=True):
-        judged = [(edit, score) for edit in edits if (score := next(scores)) is not None]
-        if judged:
-            edited = applied(anchor, [edit for edit, _ in judged])
-            scores_of_row = [score for _, score in judged]
-            yield {
-                "reference": joined(anchor),
-                "hypothesis": joined(edited),
-                "score": round(sum(scores_of_row), 6),
-                "mistakes": scores_of_row,
-            }
+    return " ".join(word.strip() for word in words)

@@ -1,46 +1,65 @@
-"""From texts to synthetic pairs, stage by stage: texts, embed, search, perturb (Xu et al. 2023, section 4.1).
+"""From texts to pairs with a score: neighbours, mistakes, severity (Xu et al. 2023, section 4).
 
-Every stage is a folder of shards (see `job_stages`) in one work folder, made from that of the stage before. What
-happens to an anchor depends on the seed and its number alone, so shards, interruptions and devices change nothing but
-the last bits of similarities. Nothing here judges how bad a mistake is: see `severity`.
-
-Margin-based nearest neighbours of sentence vectors (Schwenk et al. 2021; Xu et al. 2023, appendix B).
+A text is given the mistakes that turn it into a similar text, and random drops; see `edits`. How bad they are is the
+score of the pair; see `severity`. Similar texts are margin-based nearest neighbours of sentence vectors (Schwenk et
+al. 2021; Xu et al. 2023, appendix B):
 
     m(x, y) = cos(x, y) / (sum_{z in NN_k(x)} cos(x, z) / 2k + sum_{z in NN_k(y)} cos(y, z) / 2k)
 
 Search is exact, by tiles of a matrix product. A text is not a neighbour of itself, neither by number nor by text; the
-released code counts it among its own k neighbours (``count_self``). A margin compares a pair with what is usual around
-both, so k has to be large against the number of texts that say the same.
+released code counts it among its own k neighbours. A margin compares a pair with what is usual around both, so k has
+to be large against the number of texts that say the same. Vectors are means of an encoder's last layer over all
+tokens, of length 1.
 
-Vectors are means of an encoder's last layer over all tokens, of length 1.
+Vectors, neighbours and pairs are files of a work folder, complete or not there, so that an interrupted run resumes
+with the first that is missing. The name of a file is a digest of the settings it depends on and of the name of the
+file before it: other texts or settings make other files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import gzip
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...errors import InputError
-from ...execution.store import in_batches
-from ...neural.comet.network import Mixer
-from ...neural.models.context_tokens import Frame, Reader
-from ...neural.models.encoder import Encoder, device_of
+from ...neural.models.encoder import device_of
 from ...neural.models.files import model_files as files
-from ...neural.models.pretrained import pretrained, tokenizer_of
+from ...neural.models.pretrained import pretrained
 from ...representations import Array, FloatArray, IntArray
 from ...spec.checked_settings import Field, settings
+from ...storage.atomic_files import complete_file
+from ...storage.bounded_files import arrays_in
+from ...storage.json_and_yaml import parse_small_json
+from ...storage.line_source import LineSource
 from ...text.texts import Item
-from . import job_stages
-from .edits import Edit, applied, edits_between, joined, mined, sampled, word_splitter
-from .job_stages import OnProgress, Row, Stage, finished, made, opened
+from ..metric import reader_of
+from .edits import (
+    Edit,
+    Words,
+    applied,
+    edits_between,
+    identity_of,
+    joined,
+    mined,
+    sampled,
+    split_words,
+    stop_words,
+)
+from .regression_training import SyntheticPair, vectors_of
+from .severity import Judge, MaskedLM, Severity
 
-Pair = tuple[str, str | None]  # a text, and the source that it translates
+TILE = 1 << 24  # similarities computed at a time
+CHUNK = 1024  # anchors whose mistakes are judged together
+MAX_TOKENS = 512  # of a text whose neighbours are searched
+AGAIN = "Remove it and run the command again"
+OnProgress = Callable[[int], None]
 
 
 @settings
@@ -48,7 +67,6 @@ class Synthesis:
     """How texts are given mistakes.
 
     Args:
-        words: how texts are split into words: unicode, or whitespace for texts that are split already.
         max_words: longer texts are left out.
         min_words: shorter texts are left out.
         encoder: what finds similar texts: minilm, a folder or a name on the hub.
@@ -60,7 +78,6 @@ class Synthesis:
         seed: of all draws.
     """
 
-    words: Literal["unicode", "whitespace"] = "unicode"
     max_words: Annotated[int, Field(ge=1)] = 100
     min_words: Annotated[int, Field(ge=1)] = 3
     encoder: str = "minilm"
@@ -72,35 +89,27 @@ class Synthesis:
     seed: Annotated[int, Field(ge=0)] = 1
 
 
-def quiet(done: int) -> None:
-    """Shows nothing."""
-
-
-def write_texts(
-    work: Path,
-    pairs: Iterable[Pair],
-    settings: Synthesis,
-    on_progress: OnProgress = quiet,
-) -> Stage:
-    """Keeps the distinct texts of a usable length, with their sources if there are any.
+def usable_texts(
+    pairs: Iterable[tuple[str, str | None]], settings: Synthesis
+) -> tuple[dict[str, str], dict[str, int]]:
+    """Keep the distinct texts of a usable length.
 
     Args:
-        work: the work folder.
-        pairs: texts with their sources or None; read once.
+        pairs: texts, each with the source that it translates or None; read once.
         settings: the settings.
-        on_progress: called with the number of texts read.
+
+    Returns:
+        The texts with their sources, "" where there is none, and counts by name.
+
+    Raises:
+        InputError: fewer than two texts are left.
     """
-    usable: dict[str, Row] = {}
+    usable: dict[str, str] = {}
     counts = {"read": 0, "empty or too short": 0, "too long": 0, "duplicates": 0}
-    split = word_splitter(settings.words)
-    digest = blake2b(digest_size=16)
     for text, source in pairs:
         text = " ".join(text.split())
-        line = f"{text}\0{source or ''}\n"
-        digest.update(line.encode("utf-8", "surrogatepass"))
         counts["read"] += 1
-        on_progress(counts["read"])
-        words = len(split(text))
+        words = len(split_words(text))
         if text in usable:
             counts["duplicates"] += 1
         elif words < settings.min_words:
@@ -108,174 +117,145 @@ def write_texts(
         elif words > settings.max_words:
             counts["too long"] += 1
         else:
-            source_field = {"source": source} if source else {}
-            usable[text] = {"text": text, **source_field}
-    rows = list(usable.values())
-    if len(rows) < 2:
-        problem = f"{len(rows)} usable texts of {counts['read']}"
+            usable[text] = source or ""
+    if len(usable) < 2:
+        problem = f"{len(usable)} usable texts of {counts['read']}"
         raise InputError(problem, where="texts", fix="Give more texts")
-    identity = {"input": digest.hexdigest(), **_subset(settings, "words", "min_words", "max_words")}
-    with opened(work / "texts", identity) as stage:
-        if not stage.complete:
-            size = job_stages.SHARD
-            for start in range(size * len(stage.digests), len(rows), size):
-                stage.write(rows[start : start + size])
-            stage.finish({**counts, "kept": len(rows)})
-        return stage
+    return usable, {**counts, "kept": len(usable)}
 
 
-def embed(
+def synthetic_pairs(
     work: Path,
-    settings: Synthesis,
+    texts: Mapping[str, str],
+    synthesis: Synthesis,
+    severity: Severity,
     device: str | None = None,
-    on_progress: OnProgress = quiet,
-) -> Stage:
-    """Makes the vectors of all texts."""
-    texts = finished(work / "texts")
-    identity = {"encoder": files.digest(files.locate(settings.encoder))}
-
-    def start() -> Callable[[int], Array]:
-        encoder = SentenceEncoder(settings.encoder, device)
-        return lambda shard: encoder([row["text"] for row in texts.rows(shard)])
-
-    def count(stage: Stage) -> dict[str, int]:
-        return {"texts": len(stage.array())}
-
-    return made(work / "embed", texts, identity, start, count, on_progress)
-
-
-def search(
-    work: Path,
-    settings: Synthesis,
-    device: str | None = None,
-    on_progress: OnProgress = quiet,
-) -> Stage:
-    """Finds the nearest neighbours of all texts."""
-    texts = finished(work / "texts")
-    before = finished(work / "embed")
-
-    def start() -> Callable[[int], Array]:
-        known = [row["text"] for row in texts.rows()]
-        find = Search(before.array(), known, settings.neighbours, device=device_of(device))
-        rows = np.arange(len(known))
-        return lambda shard: find(rows[job_stages.SHARD * shard :][: job_stages.SHARD])
-
-    def count(stage: Stage) -> dict[str, int]:
-        return {"texts": len(stage.array())}
-
-    return made(work / "search", before, _subset(settings, "neighbours"), start, count, on_progress)
-
-
-def perturb(
-    work: Path,
-    settings: Synthesis,
-    on_progress: OnProgress = quiet,
-    folder: str = "perturb",
-) -> Stage:
-    """Gives the anchors mistakes, from those of their neighbours that pass the margin.
-
-    Rows: "anchor" (its number), "words" of the anchor, "edits" [[start, end, words], ...], disjoint and sorted, and
-    "source" where there is one.
-    """
-    texts = finished(work / "texts")
-    before = finished(work / "search")
-    identity = _subset(settings, "words", "margin", "anchors", "samples", "drops", "seed")
-    anchors = _anchors((texts.counts or {})["kept"], settings)
-
-    def start() -> Callable[[int], Iterator[Row]]:
-        # every text's mean, as a margin needs those of both texts
-        all_means = np.concatenate([means(before.array(i)) for i in range(len(before.digests))])
-        maker = _MistakeMaker(list(texts.rows()), settings)
-
-        def perturbed(shard: int) -> Iterator[Row]:
-            first = job_stages.SHARD * shard
-            neighbours = before.array(shard)
-            own = anchors[(anchors >= first) & (anchors < first + len(neighbours))]
-            passing = _passing(neighbours[own - first], own, all_means, settings.margin)
-            for anchor, ids in zip(own.tolist(), passing, strict=True):
-                yield from maker(anchor, ids)
-
-        return perturbed
-
-    def count(stage: Stage) -> dict[str, int]:
-        with_mistakes = [row["anchor"] for row in stage.rows()]
-        return {
-            "synthetic texts": len(with_mistakes),
-            "anchors without a mistake": len(anchors) - len(set(with_mistakes)),
-        }
-
-    return made(work / folder, before, identity, start, count, on_progress)
-
-
-def _passing(
-    neighbours: Array,
-    anchors: IntArray,
-    all_means: FloatArray,
-    least: float,
-) -> Iterator[list[int]]:
-    """The neighbours of each anchor that pass, the best first.
+    on_progress: OnProgress = lambda done: None,
+) -> tuple[list[SyntheticPair], str]:
+    """Make pairs of texts with scores, or read those that an earlier run has made.
 
     Args:
-        neighbours: `NEIGHBOUR` [anchors, k].
-        anchors: the numbers of their texts, [anchors].
-        all_means: the mean cosine of every text's neighbours, [texts].
-        least: the least margin.
+        work: the work folder.
+        texts: texts with their sources, as `usable_texts` returns them.
+        synthesis: how texts are given mistakes.
+        severity: how mistakes are judged.
+        device: where models run.
+        on_progress: called with the number of texts that are encoded, searched for or given mistakes.
+
+    Returns:
+        The pairs, and the name of their file, which identifies them.
+
+    Raises:
+        InputError: a file of the work folder is damaged.
     """
-    all_margins = margins(neighbours, all_means[anchors], all_means)
-    for ids, margin in zip(neighbours["id"], all_margins, strict=True):
-        places = np.flatnonzero((margin >= least) & (ids >= 0))
-        best_first = places[np.argsort(-margin[places], kind="stable")]
-        yield ids[best_first].tolist()
+    known = list(texts)
+    content = json.dumps(list(texts.items())).encode()
+    vectors_file = stage_file(
+        work / "vectors.npz",
+        texts=blake2b(content, digest_size=16).hexdigest(),
+        encoder=files.digest(files.locate(synthesis.encoder)),
+    )
+    neighbours_file = stage_file(
+        work / "neighbours.npz", before=vectors_file.name, neighbours=synthesis.neighbours
+    )
+    pairs_file = stage_file(
+        work / "pairs.jsonl.gz",
+        before=neighbours_file.name,
+        **asdict(synthesis),
+        **asdict(severity),
+        words=identity_of(severity.stop_words),
+        model=files.digest(files.locate(severity.mlm)) if severity.mlm else None,
+    )
+
+    def vectors() -> dict[str, Any]:
+        return {"vectors": sentence_vectors(known, synthesis.encoder, device, on_progress)}
+
+    def neighbours() -> dict[str, Any]:
+        ids, cosines = nearest(
+            _arrays(vectors_file, vectors)["vectors"],
+            known,
+            synthesis.neighbours,
+            device,
+            lambda done: on_progress(len(known) + done),
+        )
+        return {"ids": ids, "cosines": cosines}
+
+    def pairs() -> Iterator[SyntheticPair]:
+        known_neighbours = _arrays(neighbours_file, neighbours)
+        ids, cosines = known_neighbours["ids"], known_neighbours["cosines"]
+        model = MaskedLM(severity.mlm, device) if severity.mlm else None
+        words = [split_words(text) for text in known]
+        judge = Judge(severity, stop_words(severity.stop_words, words), words, model)
+        anchors = _anchors(len(known), synthesis)
+        mean = means(ids, cosines)
+        for start in range(0, len(anchors), CHUNK):
+            samples = []
+            for anchor in anchors[start : start + CHUNK].tolist():
+                passing = _passing(anchor, ids, cosines, mean, synthesis.margin)
+                others = [words[i] for i in passing]
+                for edits in mistaken(anchor, words[anchor], others, synthesis):
+                    samples.append((words[anchor], texts[known[anchor]], edits))
+            yield from judged(judge, samples)
+            on_progress(2 * len(known) + start)
+
+    return _pairs(pairs_file, pairs), pairs_file.name
 
 
-class _MistakeMaker:
-    """Makes the synthetic texts of an anchor."""
-
-    def __init__(self, texts: list[dict[str, Any]], settings: Synthesis) -> None:
-        self.texts = texts
-        self.settings = settings
-        self.split = word_splitter(settings.words)
-
-    def __call__(self, anchor: int, neighbours: Sequence[int]) -> Iterator[Row]:
-        """The rows of `perturb` of an anchor with its neighbours, numbers of texts."""
-        random = np.random.default_rng([self.settings.seed, anchor])
-        original = self.texts[anchor]
-        words = self.split(original["text"])
-        order = random.permutation(len(neighbours))
-        for number in range(self.settings.samples):
-            proposals: list[Edit] = []
-            if len(order):
-                neighbour = neighbours[int(order[number % len(order)])]
-                other = self.split(self.texts[neighbour]["text"])
-                proposals = mined(edits_between(words, other))
-            edits = sampled(proposals, len(words), random, self.settings.drops)
-            text = joined(applied(words, edits))
-            if text and text != original["text"]:
-                plain = [[edit.start, edit.end, list(edit.words)] for edit in edits]
-                source = {"source": original["source"]} if "source" in original else {}
-                yield {"anchor": anchor, "words": list(words), "edits": plain, **source}
+def stage_file(path: Path, **settings: Any) -> Path:
+    """The file of a stage, with the digest of what it depends on in its name."""
+    canonical = json.dumps(settings, sort_keys=True).encode()
+    digest = blake2b(canonical, digest_size=8).hexdigest()
+    return path.with_name(f"{digest}-{path.name}")
 
 
-def _anchors(count: int, settings: Synthesis) -> IntArray:
-    """The numbers of the texts that are given mistakes, ascending."""
-    if settings.anchors is None or settings.anchors >= count:
-        return np.arange(count)
-    order = np.random.default_rng([settings.seed, count]).permutation(count)
-    return np.sort(order[: settings.anchors])
+def _arrays(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The arrays of a file, which is made if it is not there."""
+    if not path.exists():
+        arrays = make()
+        with complete_file(path) as draft, open(draft, "wb") as file:
+            np.savez(file, **arrays)
+    try:
+        return arrays_in(path)
+    except Exception as error:  # damaged: many kinds
+        problem = f"cannot be read: {type(error).__name__}"
+        raise InputError(problem, where=str(path), fix=AGAIN) from error
 
 
-def _subset(settings: Synthesis, *names: str) -> dict[str, Any]:
-    """Some of the settings, by name."""
-    values = asdict(settings)
-    return {name: values[name] for name in names}
+def _pairs(path: Path, make: Callable[[], Iterable[SyntheticPair]]) -> list[SyntheticPair]:
+    """The pairs of a file, which is made if it is not there."""
+    if not path.exists():
+        with complete_file(path) as draft, gzip.open(draft, "wt", encoding="utf-8") as file:
+            file.writelines(json.dumps(pair._asdict()) + "\n" for pair in make())
+    pairs = []
+    for number, line in LineSource(path):
+        row = parse_small_json(line, f"{path}:{number}", AGAIN)
+        pairs.append(SyntheticPair(row["hypothesis"], row["reference"], float(row["score"])))
+    return pairs
 
 
-Floats = NDArray[np.float32]
-NEIGHBOUR = np.dtype([("id", "<i4"), ("cosine", "<f4")])
-TILE = 1 << 24  # similarities computed at a time
+def sentence_vectors(
+    texts: Sequence[str], model: str, device: str | None, on_progress: OnProgress
+) -> Array:
+    """Unit vectors of texts, float32 [n, d].
+
+    Args:
+        texts: the texts.
+        model: minilm, a folder or a name on the hub.
+        device: where it runs; the first GPU if there is one.
+        on_progress: called with the number of texts that are encoded.
+
+    Raises:
+        ModelLoadError: the model is not there, or no encoder.
+        InputError: a vector is zero or not finite.
+    """
+    folder = files.locate(model)
+    encoder = pretrained(folder).train(False).to(device_of(device))
+    reader = reader_of(folder, encoder, MAX_TOKENS)
+    ids = reader.read([Item(text) for text in texts])["ids"]
+    return unit(vectors_of(encoder, ids, on_progress).cpu().numpy())
 
 
-def unit(vectors: Floats) -> Floats:
+def unit(vectors: Array) -> Array:
     """Vectors [n, d] of length 1; raises InputError where one is zero or not finite."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     good = np.isfinite(norms) & (norms > 0)  # [n, 1]
@@ -286,86 +266,45 @@ def unit(vectors: Floats) -> Floats:
     return np.ascontiguousarray(vectors / norms, np.float32)
 
 
-class Search:
-    """Finds the k most similar vectors, without those of equal texts.
+def nearest(
+    vectors: Array,
+    texts: Sequence[str],
+    k: int,
+    device: str | None = None,
+    on_progress: OnProgress = lambda done: None,
+) -> tuple[Array, Array]:
+    """The k most similar vectors of each, without those of equal texts; at most n - 1.
 
     Args:
         vectors: unit length, float32 [n, d].
-        texts: the text of each; equal texts (but for space around them) are not neighbours.
-        k: the number of neighbours; there are n - 1 at most.
-        count_self: whether a row and its equals are among its neighbours, as in the released code.
+        texts: the text of each; equal texts (but for space around them) are not neighbours. If there are none, each
+            vector is among its own neighbours, as in the released code.
+        k: the number of neighbours.
         device: where products are computed.
+        on_progress: called with the number of vectors that are done.
 
-    Raises:
-        InputError: there is only one vector.
+    Returns:
+        Numbers, -1 where there are fewer neighbours, and cosines [n, k], the most similar first.
     """
+    import torch
 
-    def __init__(
-        self,
-        vectors: Floats,
-        texts: Sequence[str],
-        k: int,
-        *,
-        count_self: bool = False,
-        device: Any = "cpu",
-    ) -> None:
-        import torch
-
-        self.torch = torch
-        others = len(vectors) - (not count_self)
-        self.k = min(k, others)
-        if self.k < 1:
-            problem = f"{len(vectors)} texts"
-            fix = "Give more texts: neighbours are others"
-            raise InputError(problem, where="neighbours", fix=fix)
-        self.equals = {} if count_self else _equals(texts)
-        self.vectors = torch.from_numpy(vectors).to(device)
-
-    def __call__(self, rows: IntArray) -> Array:
-        """The neighbours of some rows, the most similar first, `NEIGHBOUR` [rows, k]; id -1 where there are fewer."""
-        neighbours: Array = np.empty((len(rows), self.k), NEIGHBOUR)
-        step = max(1, TILE // len(self.vectors))
-        for start in range(0, len(rows), step):
-            part = rows[start : start + step]
-            queries = self.vectors[self.torch.from_numpy(part).to(self.vectors.device)]
-            cosines = queries @ self.vectors.T  # [part, n]
-            for place, row in enumerate(part.tolist()):
-                if row in self.equals:
-                    cosines[place, self.equals[row]] = -self.torch.inf
-            best, ids = (values.cpu().numpy() for values in cosines.topk(self.k, dim=1))
-            neighbours["cosine"][start : start + step] = best
-            neighbours["id"][start : start + step] = np.where(np.isfinite(best), ids, -1)
-        return neighbours
-
-
-def means(neighbours: Array) -> FloatArray:
-    """The mean cosine of every row's neighbours [rows], from `NEIGHBOUR` [rows, k]."""
-    present = neighbours["id"] >= 0
-    cosines = np.where(present, neighbours["cosine"], 0)
-    total = cosines.sum(axis=1, dtype=float)
-    mean: FloatArray = total / np.maximum(present.sum(axis=1), 1)
-    return mean
-
-
-def margins(
-    neighbours: Array,
-    own_means: FloatArray,
-    all_means: FloatArray,
-) -> FloatArray:
-    """The margin of every neighbour [rows, k]; -inf where there is none.
-
-    Args:
-        neighbours: of some rows, `NEIGHBOUR` [rows, k].
-        own_means: the mean of each of these rows [rows], as `means` gives it.
-        all_means: the mean of all rows [n].
-    """
-    present = neighbours["id"] >= 0
-    neighbour_means = all_means[neighbours["id"]]
-    around = (own_means[:, None] + neighbour_means) / 2
-    margin: FloatArray = np.full(neighbours.shape, -np.inf)
-    defined = present & (around > 0)
-    np.divide(neighbours["cosine"], around, out=margin, where=defined)
-    return margin
+    n = len(vectors)
+    k = min(k, n - bool(texts))
+    equals = _equals(texts)
+    known = torch.from_numpy(vectors).to(device_of(device))
+    ids: Array = np.empty((n, k), np.int32)
+    cosines: Array = np.empty((n, k), np.float32)
+    step = max(1, TILE // n)
+    for start in range(0, n, step):
+        part = slice(start, start + step)
+        products = known[part] @ known.T  # [part, n]
+        for row in range(start, min(n, start + step)):
+            products[row - start, equals.get(row, [])] = -torch.inf
+        best, places = (values.cpu().numpy() for values in products.topk(k, dim=1))
+        cosines[part] = best
+        ids[part] = np.where(np.isfinite(best), places, -1)
+        on_progress(start)
+    return ids, cosines
 
 
 def _equals(texts: Sequence[str]) -> dict[int, list[int]]:
@@ -376,40 +315,83 @@ def _equals(texts: Sequence[str]) -> dict[int, list[int]]:
     return {row: rows for rows in groups.values() for row in rows}
 
 
-class SentenceEncoder:
-    """Makes vectors of texts.
+def means(ids: IntArray, cosines: FloatArray) -> FloatArray:
+    """The mean cosine of every row's neighbours, [n]."""
+    present = ids >= 0
+    total = cosines.sum(axis=1, where=present, dtype=float)
+    mean: FloatArray = total / np.maximum(present.sum(axis=1), 1)
+    return mean
+
+
+def margins(ids: IntArray, cosines: FloatArray, own: FloatArray, mean: FloatArray) -> FloatArray:
+    """The margin of every neighbour; -inf where there is none.
 
     Args:
-        model: minilm, a folder or a name on the hub.
-        device: where it runs; the first GPU if there is one.
-        batch_tokens: tokens in one batch, chosen by device if not given.
-
-    Raises:
-        ModelLoadError: it is not there, or no encoder.
+        ids: numbers of neighbours, [..., k].
+        cosines: their cosines, [..., k].
+        own: the mean cosine around the texts whose neighbours they are, [..., 1].
+        mean: the mean cosine around every text, [n].
     """
+    around = (own + mean[ids]) / 2
+    margin: FloatArray = np.full(ids.shape, -np.inf)
+    np.divide(cosines, around, out=margin, where=(ids >= 0) & (around > 0))
+    return margin
 
-    def __init__(
-        self,
-        model: str,
-        device: str | None = None,
-        batch_tokens: int | None = None,
-    ) -> None:
-        folder = files.locate(model)
-        tokenizer = tokenizer_of(folder)
-        self.encoder = Encoder(pretrained(folder), device, "float32")
-        self.encoder.batch_tokens = batch_tokens or self.encoder.batch_tokens
-        max_tokens = min(512, self.encoder.max_tokens)
-        self.reader = Reader(tokenizer, Frame.of(tokenizer), max_tokens, "oldest-context")
-        self.mixer = Mixer(None, None, False, "avg")
 
-    def __call__(self, texts: Sequence[str]) -> Floats:
-        """Unit vectors, float32 [n, d]."""
-        items = [Item(text) for text in texts]
-        ids = self.reader.read(items)["ids"]
+def _passing(
+    anchor: int, ids: IntArray, cosines: FloatArray, mean: FloatArray, least: float
+) -> list[int]:
+    """The neighbours of an anchor whose margin is large enough, the best first."""
+    margin = margins(ids[anchor], cosines[anchor], mean[anchor], mean)
+    best_first = np.argsort(-margin, kind="stable")
+    passing: list[int] = ids[anchor][best_first[margin[best_first] >= least]].tolist()
+    return passing
 
-        def represent(rows: IntArray) -> Floats:
-            vectors: Floats = self.mixer.vectors(self.encoder.states(ids[rows]), None).cpu().numpy()
-            return vectors
 
-        parts, places = in_batches(ids.lengths, self.encoder.batch_tokens, represent)
-        return unit(np.concatenate(parts)[places])
+def _anchors(count: int, settings: Synthesis) -> IntArray:
+    """The numbers of the texts that are given mistakes, ascending."""
+    if settings.anchors is None or settings.anchors >= count:
+        return np.arange(count)
+    order = np.random.default_rng([settings.seed, count]).permutation(count)
+    return np.sort(order[: settings.anchors])
+
+
+def mistaken(
+    anchor: int, words: Words, others: Sequence[Words], settings: Synthesis
+) -> Iterator[list[Edit]]:
+    """The mistakes of each synthetic text of an anchor, disjoint and sorted.
+
+    Args:
+        anchor: its number, which with the seed decides all draws.
+        words: its words.
+        others: the words of its neighbours.
+        settings: the settings.
+    """
+    random = np.random.default_rng([settings.seed, anchor])
+    order = random.permutation(len(others))
+    original = joined(words)
+    for number in range(settings.samples):
+        proposals: list[Edit] = []
+        if others:
+            other = others[order[number % len(order)]]
+            proposals = mined(edits_between(words, other))
+        edits = sampled(proposals, len(words), random, settings.drops)
+        if joined(applied(words, edits)) not in ("", original):
+            yield edits
+
+
+def judged(
+    judge: Judge, samples: Sequence[tuple[Words, str, list[Edit]]]
+) -> Iterator[SyntheticPair]:
+    """Pairs of samples: (words of the anchor, its source or "", edits).
+
+    A mistake that counts for none is not made; a text without any left is left out.
+    """
+    mistakes = [(words, edit, source) for words, source, edits in samples for edit in edits]
+    scores = iter(judge.scores(mistakes))
+    for words, _, edits in samples:
+        counted = [(edit, score) for edit in edits if (score := next(scores)) is not None]
+        if counted:
+            hypothesis = joined(applied(words, [edit for edit, _ in counted]))
+            score = round(sum(score for _, score in counted), 6)
+            yield SyntheticPair(hypothesis, joined(words), score)

@@ -8,21 +8,18 @@ retries are off: they would send a whole block again for ever, and hang where th
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Collection, Sequence
 from time import monotonic
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from warnings import warn
 
 from ....metrics.errors import DiscorankError, ModelLoadError, ResourceError
 from ....metrics.execution.cache import Cache
-from ....metrics.execution.meter import Metered
 from ....metrics.mixture import Utility
 from ....metrics.storage.stop_signals import ignored
-from ..interface import Result, Task, loaded_as
-from ..status import Status, WorkerMeter
+from ..interface import Result, Task, WorkerEngine, number_parts
+from ..status import WorkerMeter, WorkerStatus
 from .actors import Actor, Kind, stolen_by
 from .cluster import FIX, Cluster, put_off, reason
 from .settings import RaySettings
@@ -34,7 +31,7 @@ LOOK_SECONDS = 1.0  # how often time limits are looked at
 BOTH: tuple[Kind, ...] = ("model", "compare")
 
 
-class RayEngine:
+class RayEngine(WorkerEngine):
     """Actors in a cluster or on this machine; a context manager, which stops what it started.
 
     Args:
@@ -43,9 +40,8 @@ class RayEngine:
     """
 
     def __init__(self, settings: RaySettings | None = None, cache: Cache | None = None) -> None:
+        super().__init__(cache)
         self.settings = settings or RaySettings()
-        self.cache = None if cache is None else (os.path.abspath(cache.folder), cache.max_bytes)
-        self.own_cache = cache  # it says at the end what the actors met in theirs
         self.cluster = Cluster(self.settings)
         self.ray: Any = self.cluster.ray
         self.work = Work(self.ray, self.settings)
@@ -54,8 +50,6 @@ class RayEngine:
         # by name of each actor's place, since something was finished
         self.deaths: Counter[str] = Counter()
         self.last_alive: dict[Kind, float] = {}  # when there was a loaded actor
-        self.began_at = monotonic()  # when the first actor was loaded
-        self.waited_seconds = 0.0  # for actors
 
     def load(self, metrics: Sequence[Utility]) -> None:
         """Starts the actors if need be and waits until the first has loaded the metrics.
@@ -64,9 +58,8 @@ class RayEngine:
             ModelLoadError: a metric cannot be loaded where an actor runs.
             ResourceError: no cluster, or no actor within `start_seconds`.
         """
-        self._count_faults()
-        for metric in metrics:
-            self._number_parts(metric)
+        self.count_faults()
+        number_parts(metrics, self.work.metrics, self.work.metric_numbers)
         if not self.actors:
             self.cluster.join()
         with put_off():
@@ -88,20 +81,6 @@ class RayEngine:
                 actor.load(self.work.metrics)
             elif actor.loaded:
                 actor.meter.loaded()
-
-    def _number_parts(self, metric: Utility) -> None:
-        """Gives a number to those plain metrics of a utility that are new."""
-        for _, part in metric.parts:
-            key = loaded_as(part)
-            if key not in self.work.metric_numbers:
-                self.work.metric_numbers[key] = len(self.work.metrics)
-                self.work.metrics.append(part)
-
-    def _count_faults(self) -> None:
-        """Adds the entries of caches that actors found damaged to those of this process."""
-        work = self.status().work
-        if self.own_cache is not None:
-            self.own_cache.damage.elsewhere += work.damaged_entries
 
     def _has_loaded(self, kind: Kind) -> bool:
         """Whether an actor is loaded that does steps of this kind."""
@@ -129,20 +108,16 @@ class RayEngine:
         """Lets go of lists that nobody waits for any more; what actors have of them changes nothing."""
         self.work.forget(keys)
 
-    def status(self) -> Status:
-        """The work that the actors have done, and how long this process waited for them."""
-        workers = []
-        for actor in self.actors:
-            at_work_since = actor.began_at if actor.calls else None
-            workers.append(actor.meter.status(at_work_since))
-        work = sum((worker.work for worker in workers), Metered())
-        seconds = monotonic() - self.began_at
-        return Status(work, seconds, self.waited_seconds, tuple(workers))
+    def worker_statuses(self) -> tuple[WorkerStatus, ...]:
+        """Every actor as it is now."""
+        return tuple(
+            actor.meter.status(actor.began_at if actor.calls else None) for actor in self.actors
+        )
 
     def close(self) -> None:
         """Stops the actors, and Ray if it was started here."""
         with ignored():  # Ray that is interrupted while it stops leaves processes behind
-            self._count_faults()
+            self.count_faults()
             if self.ray.is_initialized() and self.cluster.has_ended() is None:
                 for actor in self.actors:
                     self.ray.kill(actor.handle)
@@ -150,17 +125,6 @@ class RayEngine:
             self.deaths.clear()
             self.work = Work(self.ray, self.settings)
             self.cluster.leave()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _start(self) -> None:
         """Starts the actors."""
@@ -178,7 +142,7 @@ class RayEngine:
 
     def _new(self, meter: WorkerMeter, kinds: tuple[Kind, ...]) -> Actor:
         """An actor that has begun to load the metrics."""
-        handle = self.cluster.worker("model" not in kinds, self.cache)
+        handle = self.cluster.worker("model" not in kinds, self.cache_arguments)
         actor = Actor(handle, meter, kinds)
         actor.load(self.work.metrics)
         return actor

@@ -10,7 +10,9 @@ on tiles. It knows nothing of Ray.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
 from itertools import chain, islice
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
@@ -51,7 +53,7 @@ from ..local import (
     problem_of,
     reduced,
     reduced_sums,
-    result_of,
+    results_of,
     tile_sums,
 )
 
@@ -112,6 +114,35 @@ class LoadResult(NamedTuple):
     warnings: tuple[str, ...] = ()  # what loading warned of
 
 
+def stage(run: Callable[..., T]) -> Callable[..., tuple[T | None, StepResult]]:
+    """Make a stage of a worker's method: its value and its outcome, with an error as the local engine has it."""
+
+    @wraps(run)
+    def timed(
+        worker: Worker, group: int, block: Sequence[SentTask], *arguments: Any
+    ) -> tuple[T | None, StepResult]:
+        start = perf_counter()
+        value = problem = None
+        try:
+            value = run(worker, group, block, *arguments)
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
+            problem = problem_of(block[0].task(worker.metrics), error)
+        seconds, work = perf_counter() - start, worker.engine.meter.take()
+        return value, StepResult(seconds, work, [], _nbytes(value), problem)
+
+    return timed
+
+
+def _nbytes(value: Any) -> int:
+    """Bytes of the value of a stage."""
+    if isinstance(value, Fresh):
+        return value.nbytes
+    pieces = value if isinstance(value, list) else []
+    return sum(piece.values.nbytes for piece in pieces if isinstance(piece, TileValues))
+
+
 class Worker:
     """A local engine with loaded metrics; its methods are called by steps (see `Step`).
 
@@ -163,34 +194,19 @@ class Worker:
         seconds = perf_counter() - start
         return StepResult(seconds, self.engine.meter.take(), results, error=error)
 
+    @stage
     def represent(
-        self,
-        group: int,
-        block: Sequence[SentTask],
-        metric: int,
-        chunk: int,
-        chunks: int,
-    ) -> tuple[Fresh | None, StepResult]:
+        self, group: int, block: Sequence[SentTask], metric: int, chunk: int, chunks: int
+    ) -> Fresh | None:
         """The representations of a chunk of a group's texts; None where it has none."""
+        return self._share(group, block, metric).represent(chunk, chunks, self.engine.cache)
 
-        def run() -> Fresh | None:
-            return self._share(group, block, metric).represent(chunk, chunks, self.engine.cache)
-
-        return self._stage(block, run, lambda fresh: fresh.nbytes if fresh else 0)
-
-    def join(
-        self,
-        group: int,
-        block: Sequence[SentTask],
-        *chunks: Fresh | None,
-    ) -> tuple[Fresh | None, StepResult]:
+    @stage
+    def join(self, group: int, block: Sequence[SentTask], *chunks: Fresh | None) -> Fresh:
         """Chunks as one, in order."""
+        return Fresh.concat([chunk for chunk in chunks if chunk is not None])
 
-        def run() -> Fresh:
-            return Fresh.concat([chunk for chunk in chunks if chunk is not None])
-
-        return self._stage(block, run, lambda fresh: fresh.nbytes)
-
+    @stage
     def compare(
         self,
         group: int,
@@ -198,39 +214,31 @@ class Worker:
         metric: int,
         tiles: Sequence[Tile],
         fresh: Fresh,
-    ) -> tuple[list[TileValues] | None, StepResult]:
+    ) -> list[TileValues]:
         """The values of some tiles of a group's matrices; of large ones their sums."""
-
-        def run() -> list[TileValues]:
-            return self._share(group, block, metric).compare(fresh, tiles)
-
-        return self._stage(block, run, lambda pieces: sum(piece.values.nbytes for piece in pieces))
+        return self._share(group, block, metric).compare(fresh, tiles)
 
     def reduce(
-        self,
-        group: int,
-        block: Sequence[SentTask],
-        layout: Sequence[Layout],
-        *values: Any,
+        self, group: int, block: Sequence[SentTask], layout: Sequence[Layout], *values: Any
     ) -> tuple[None, StepResult]:
         """The results of a group from all that was compared."""
+        keyed, outcome = self._reduced(group, block, layout, *values)
+        return None, outcome._replace(results=keyed or [], nbytes=0)
 
-        def run() -> list[Keyed]:
-            reduced_parts: dict[tuple[int, int], Reduced] = {}
-            rest = iter(values)
-            for metric, has_representations, num_tile_steps in layout:
-                fresh = next(rest) if has_representations else None
-                pieces: list[TileValues] = []
-                for tile_values in islice(rest, num_tile_steps):
-                    pieces += tile_values
-                share = self._share(group, block, metric)
-                reduced_parts |= share.reduce(fresh, pieces)
-            keys = [task.key for task in block]
-            tasks = [task.task(self.metrics) for task in block]
-            return list(zip(keys, results(tasks, reduced_parts), strict=True))
-
-        keyed, outcome = self._stage(block, run, lambda _: 0)
-        return None, outcome._replace(results=keyed or [])
+    @stage
+    def _reduced(
+        self, group: int, block: Sequence[SentTask], layout: Sequence[Layout], *values: Any
+    ) -> list[Keyed]:
+        parts: dict[tuple[int, int], Expectation] = {}
+        rest = iter(values)
+        for metric, has_representations, num_tile_steps in layout:
+            fresh = next(rest) if has_representations else None
+            pieces = list(chain.from_iterable(islice(rest, num_tile_steps)))
+            parts |= self._share(group, block, metric).reduce(fresh, pieces)
+        tasks = [task.task(self.metrics) for task in block]
+        return [
+            (task.key, result) for task, result in zip(block, results_of(tasks, parts), strict=True)
+        ]
 
     def _share(self, group: int, block: Sequence[SentTask], metric: int) -> Share:
         """A metric's part in a group; several steps of a group are often done by one worker."""
@@ -241,25 +249,6 @@ class Worker:
             tasks = [task.task(self.metrics) for task in block]
             self.shares[group, metric] = Share(self.metrics[metric], tasks, self.engine.meter)
         return self.shares[group, metric]
-
-    def _stage(
-        self,
-        block: Sequence[SentTask],
-        run: Callable[[], T],
-        size: Callable[[T], int],
-    ) -> tuple[T | None, StepResult]:
-        """The result of `run`, or its error as the local engine would say it."""
-        start = perf_counter()
-        try:
-            value = run()
-        except BaseException as error:
-            if is_interrupt(error):
-                raise
-            problem = problem_of(block[0].task(self.metrics), error)
-            seconds, work = perf_counter() - start, self.engine.meter.take()
-            return None, StepResult(seconds, work, [], error=problem)
-        seconds, work = perf_counter() - start, self.engine.meter.take()
-        return value, StepResult(seconds, work, [], size(value))
 
 
 def _messages(caught: Iterable[warnings.WarningMessage]) -> Iterator[str]:
@@ -295,7 +284,7 @@ class TileValues(NamedTuple):
     tile: Tile
     values: FloatArray
     truncation: Truncation
-    pairs: PairCounts = PairCounts()
+    pairs: PairCounts = Counter()  # noqa: RUF012  never changed
 
 
 class Share:
@@ -355,8 +344,8 @@ class Share:
         for together in with_their_transposed(large):
             for piece in self._values(store, together):
                 task, _ = self.lists[piece.tile.place]
-                kept = tile_sums(self.metric, task, piece.tile, piece.values, self.meter)
-                result.append(piece._replace(values=kept.sums, pairs=kept.pairs))
+                sums, pairs = tile_sums(self.metric, task, piece.tile, piece.values, self.meter)
+                result.append(piece._replace(values=sums, pairs=pairs))
         return result
 
     def _values(self, store: Store, tiles: Sequence[Tile]) -> list[TileValues]:
@@ -372,85 +361,35 @@ class Share:
         task, comparison = self.lists[place]
         return is_tiled(self.metric, comparison, task)
 
-    def linear(self, fresh: Fresh, place: int) -> Reduced:
-        """Expectations [H] of a list without its matrix, and the most that was left out of its texts."""
-        store = self.store(fresh)
-        task, comparison = self.lists[place]
-        truncation = store.truncation_of(comparisons_of([self.plans[place]]))
-        return Reduced(linear_form(self.metric, store, comparison, task), truncation)
-
     def reduce(
-        self,
-        fresh: Fresh | None,
-        pieces: Sequence[TileValues],
-    ) -> dict[tuple[int, int], Reduced]:
-        """Values and truncation of every (task, part): from all its tiles, or from representations if it is linear."""
-        reduced_lists: dict[tuple[int, int], Reduced] = {}
-        for place, (task_and_part, (task, _)) in enumerate(
-            zip(self.places, self.lists, strict=True)
-        ):
-            if (
-                fresh is not None
-                and self.plans[place].pieces
-                and is_linear(self.metric, task.keep_matrix)
-            ):
-                reduced_lists[task_and_part] = self.linear(fresh, place)
+        self, fresh: Fresh | None, pieces: Sequence[TileValues]
+    ) -> dict[tuple[int, int], Expectation]:
+        """The expectation of every (task, part): from all its tiles, or from representations if it is linear."""
+        reduced_parts: dict[tuple[int, int], Expectation] = {}
+        for place, (task, comparison) in enumerate(self.lists):
+            own = [piece for piece in pieces if piece.tile.place == place]
+            truncation = max((piece.truncation for piece in own), default=Truncation.NONE)
+            linear = is_linear(self.metric, task.keep_matrix) and self.plans[place].pieces
+            if fresh is not None and linear:
+                store = self.store(fresh)
+                truncation = store.truncation_of(comparisons_of([self.plans[place]]))
+                expectation = linear_form(self.metric, store, comparison, task)
             elif self._is_tiled(place):
-                sums, pairs, truncation = self._sums(place, pieces)
+                sums, pairs = TiledSums(*shape_of(self.metric, comparison)), PairCounts()
+                for piece in own:
+                    sums.add(piece.tile, piece.values)
+                    pairs += piece.pairs
                 expectation = reduced_sums(self.metric, task, sums, pairs)
-                reduced_lists[task_and_part] = Reduced(expectation, truncation)
             else:
-                u, truncation = self._matrix(place, pieces)
-                expectation = reduced(self.metric, task, u, self.meter)
-                reduced_lists[task_and_part] = Reduced(expectation, truncation)
-        return reduced_lists
-
-    def _matrix(self, place: int, pieces: Sequence[TileValues]) -> tuple[FloatArray, Truncation]:
-        """The matrix [H, R] of a list put together from tiles, and the most that was left out of its texts."""
-        _, comparison = self.lists[place]
-        shape = shape_of(self.metric, comparison)
-        check_memory(self.metric, shape)
-        u = np.zeros(shape)
-        truncation = Truncation.NONE
-        for tile, values, tile_truncation, _ in pieces:
-            if tile.place == place:
-                u[tile.top : tile.bottom, tile.left : tile.right] = values
-                truncation = max(truncation, tile_truncation)
-        return u, truncation
-
-    def _sums(
-        self, place: int, pieces: Sequence[TileValues]
-    ) -> tuple[TiledSums, PairCounts, Truncation]:
-        """The sums of a large list's tiles, its pairs, and the most that was left out of its texts."""
-        _, comparison = self.lists[place]
-        sums = TiledSums(*shape_of(self.metric, comparison))
-        pairs, truncation = PairCounts(), Truncation.NONE
-        for tile, tile_values, tile_truncation, tile_pairs in pieces:
-            if tile.place == place:
-                sums.add(tile, tile_values)
-                pairs = pairs.plus(tile_pairs)
-                truncation = max(truncation, tile_truncation)
-        return sums, pairs, truncation
-
-
-class Reduced(NamedTuple):
-    """The values of a part of a list."""
-
-    expectation: Expectation
-    truncation: Truncation
-
-
-def results(
-    tasks: Sequence[Task], reduced_parts: Mapping[tuple[int, int], Reduced]
-) -> list[Result | DiscorankError]:
-    """The results of lists from those of their parts, by (task, part)."""
-    list_results = []
-    for i, task in enumerate(tasks):
-        parts = [reduced_parts[i, p] for p in range(len(task.comparisons))]
-        expectations = [part.expectation for part in parts]
-        truncation = max(part.truncation for part in parts)
-        list_results.append(result_of(task, expectations, truncation))
-    return list_results
+                shape = shape_of(self.metric, comparison)
+                check_memory(self.metric, shape)
+                matrix = np.zeros(shape)
+                for piece in own:
+                    tile = piece.tile
+                    matrix[tile.top : tile.bottom, tile.left : tile.right] = piece.values
+                expectation = reduced(self.metric, task, matrix, self.meter)
+            reduced_parts[self.places[place]] = expectation._replace(truncation=truncation)
+        return reduced_parts
 
 
 def _length(item: Item) -> int:

@@ -36,7 +36,6 @@ SUBCOMMANDS = {
     "rerank": "choose by a weighted sum of features and reference-free metrics",
     "explain": "show why a candidate won",
     "score": "score texts against references",
-    "testset": "score the outputs of a test set, and write them as mt-metrics-eval does",
     "accuracy": "count how often metrics rank a correct text before contrastive ones",
     "pass-at": "pass@k and maj@k of candidate lists with references",
     "compare": "compare whole systems, with significance and human scores",
@@ -49,7 +48,7 @@ SUBCOMMANDS = {
     "logprobs": "write into candidates how likely a model finds them",
     "serve": "answer OpenAI's protocol with the best of many candidates of another server",
     "train": "train a discourse parser, sescore2, a role classifier, combinations of metrics, priors",
-    "cite": "write BibTeX of the metrics used and a sentence for the methods section",
+    "cite": "write BibTeX of the metrics used, with their signatures",
     "metrics": "list the metrics and their settings",
     "docs": "print the pages of documentation that come with the package",
 }
@@ -66,36 +65,13 @@ KINDS = {
 MODULES = {
     **dict.fromkeys(("diff", "explain"), "report"),
     **dict.fromkeys(("metrics", "docs", "demo"), "guide"),
-    **dict.fromkeys(("testset", "accuracy", "pass-at"), "evaluations"),
-    **dict.fromkeys(("train rst", "train roles", "train sescore2"), "train.train_metrics"),
-    **dict.fromkeys(("train combination", "train prior"), "train.train_metrics"),
+    **dict.fromkeys(("accuracy", "pass-at"), "evaluations"),
+    **dict.fromkeys(("train rst", "train roles", "train sescore2"), "train_metrics"),
+    **dict.fromkeys(("train combination", "train prior"), "train_metrics"),
 }
 RESUMABLE = (("decode",), ("rerank",), ("generate",), ("logprobs",), ("train", "sescore2"))
-# a disk, a network or memory; what else a system call refuses has to do with what the command line names
-# what people type for a subcommand, and what they mean
-NO_SUBCOMMANDS = {
-    "vote": "A vote is a utility: discorank decode INPUT -u vote",
-    "mbr": "Minimum Bayes risk decoding: discorank decode INPUT -u chrf",
-    "evaluate": "Score texts with discorank score, systems with discorank compare",
-}
+# of a disk, a network or memory; what else a system call refuses has to do with what the command line names
 GONE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM, errno.ESTALE, errno.EMFILE})
-NAMED = frozenset(
-    {
-        errno.EACCES,
-        errno.EBADF,
-        errno.EEXIST,
-        errno.EISDIR,
-        errno.ELOOP,
-        errno.ENAMETOOLONG,
-        errno.ENOENT,
-        errno.ENOTDIR,
-        errno.EPERM,
-        errno.EROFS,
-        errno.ETXTBSY,
-    }
-)
-
-
 # so many objects more are there before garbage is looked for: thousands of lists wait for each other, none is garbage
 GARBAGE_OBJECTS = 50_000
 
@@ -229,9 +205,7 @@ def _overview(arguments: list[str], names: Mapping[str, str], is_training: bool)
     if known.name:
         from ..metrics.errors import unknown
 
-        error = unknown(noun, known.name, names, where=program if is_training else "")
-        fix = None if is_training else NO_SUBCOMMANDS.get(known.name)
-        raise type(error)(error.problem, fix=fix) if fix else error
+        raise unknown(noun, known.name, names, where=program if is_training else "")
     parser.parse_known(arguments)
     if is_training:
         return parser.error(f"a kind is needed: {', '.join(names)}")
@@ -251,7 +225,7 @@ def _failed(error: BaseException, debug: bool) -> int:
     if isinstance(error, DiscorankError):
         print(printable(f"discorank: {error}", keep="\n"), file=sys.stderr)
         return error.exit_code
-    if isinstance(error, OSError) and error.errno in GONE | NAMED:
+    if isinstance(error, OSError) and error.errno:
         return _refused(error)
     if is_out_of_memory(error):
         print(
@@ -273,9 +247,9 @@ def _refused(error: OSError) -> int:
     with suppress(OSError, ValueError):
         sys.stdout.flush()
     silence_stdout()  # or Python would complain at the end about what could not be written
-    fix = "free some and run the same command again"
-    if error.errno in NAMED:
-        fix = "is what the command line names there, and stdin and stdout open?"
+    is_gone = error.errno in GONE
+    fix = "is what the command line names there, and stdin and stdout open?"
+    fix = "free some and run the same command again" if is_gone else fix
     place = "" if error.filename is None else f"{error.filename}: "
     print(printable(f"discorank: {place}{error.strerror}; {fix}"), file=sys.stderr)
-    return 5 if error.errno in GONE else 2
+    return 5 if is_gone else 2

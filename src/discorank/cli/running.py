@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from heapq import heappush, heappushpop
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -99,33 +99,21 @@ def run_decider(
     return 3 if counts.get("errors") else 0
 
 
-CLOSEST = 3  # calls that are named
-
-
 class ChoiceCounts:
-    """What was decided, from the rows as they are written: how often not the first candidate, and what was close."""
+    """How often another than the first candidate was chosen, from the rows as they are written."""
 
     def __init__(self) -> None:
         self.num_lists = self.num_others = 0
-        self._closest: list[
-            tuple[float, int, str]
-        ] = []  # minus the gap, minus the number of the list, its id
 
     def note(self, row: bytes) -> None:
         """Takes the row of a list."""
-        decided = json.loads(row)
         self.num_lists += 1
-        self.num_others += decided["index"] != 0
-        if decided["gap"] is not None:
-            call = (-decided["gap"], -self.num_lists, decided["id"])
-            (heappush if len(self._closest) < CLOSEST else heappushpop)(self._closest, call)
+        self.num_others += json.loads(row)["index"] != 0
 
     @property
     def summary(self) -> str:
-        """In words, the closest call first."""
-        line = f"another than the first candidate was chosen in {self.num_others} of {self.num_lists} lists"
-        calls = [f"{name:.40} ({-gap:.3g} ahead)" for gap, _, name in sorted(self._closest)[::-1]]
-        return f"{line}; closest calls: {', '.join(calls)}" if calls else line
+        """In words."""
+        return f"the choice differs from the first candidate in {self.num_others} of {self.num_lists} lists"
 
 
 def check_output(output: str | None, inputs: Sequence[str | None]) -> Path | None:
@@ -241,3 +229,14 @@ def complete_rows(path: str) -> Iterator[BinaryIO]:
                 yield lines
         else:
             yield draft
+
+
+@contextmanager
+def output_file(path: str | None, *, rows: bool = True) -> Iterator[BinaryIO]:
+    """Stdout, or a file as `complete_rows` makes it, or, of what is not rows, as `complete_or_absent`."""
+    if path in (None, "-"):
+        yield sys.stdout.buffer
+        sys.stdout.flush()
+        return
+    with complete_rows(str(path)) if rows else complete_or_absent(str(path)) as file:
+        yield file

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -20,10 +19,7 @@ from ..metrics.representations import FloatArray
 from ..metrics.spec.checked_settings import Field, from_json
 from ..metrics.storage.line_source import LineSource
 from ..metrics.text.texts import Document, Text
-from ..rerank.choice import Ranking
 from ..rerank.lists import CandidateList
-from ..rerank.reranker import is_plain
-from ..rerank.runs.first_pass import means_path
 from ..rerank.runs.run_file import (
     AS_INPUT,
     checked_output,
@@ -36,12 +32,16 @@ from ..rerank.selection.saved_comparison import checked
 from ..rerank.selection.significance import Verdicts
 from ..rerank.selection.statistics import clean
 from ..rerank.selection.system_scores import DocumentOutputs
-from ..rerank.shrinkage import load_means
 from ..rerank.votes.answer_shares import NO_AGREEMENT
-from ..tables import Column, Table, decimals, number, whole, words
+from ..tables import number
 from .summary_text import with_noun, without_settings
 
 _ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
+
+SEVERITIES = ("minor", "major", "critical")
+MAX_ERRORS = 200  # shown; all are counted
+_FIX = "Give the output of decode or rerank"
+_WITH_RUN_FILE = "with its .run.json beside it, or a folder of compare --save"
 
 
 def as_island(data: Any) -> str:
@@ -143,9 +143,6 @@ def _all_rounded(values: FloatArray) -> list[float | None]:
     return [rounded(clean(value)) for value in values]
 
 
-SEVERITIES = ("minor", "major", "critical")
-
-
 class MarkedError(NamedTuple):
     """Code points of a text from `start` to before `end`; they may be none."""
 
@@ -235,22 +232,13 @@ def _described(text: str, errors: Sequence[MarkedError]) -> Iterator[str]:
         yield f"{error.severity} {place}{confidence}"
 
 
-MAX_ERRORS = 200  # shown; all are counted
-_FIX = "Give the output of decode or rerank"
-_WITH_RUN_FILE = "with its .run.json beside it, or a folder of compare --save"
-
-
 @dataclass(frozen=True)
 class ChosenRow:
-    """The row of a list on the page: its id, which candidate was chosen, how far ahead of the runner-up.
-
-    Runs that shrink scores say the system of what was chosen too.
-    """
+    """The row of a list on the page: its id, which candidate was chosen, how far ahead of the runner-up."""
 
     id: str
     index: Annotated[int, Field(ge=0)]
     gap: float | None
-    chosen_system: str | None = None
 
 
 @dataclass(frozen=True)
@@ -275,21 +263,6 @@ class RunHead:
     files: dict[str, str] = field(
         default_factory=dict
     )  # further files, by the names of their options
-
-    @property
-    def decided_by(self) -> str:
-        """The signatures of what decided; of a reranker the sum of its features, as `rerank -m` takes it,
-        then what is expected."""
-        signatures = [self.signature] if isinstance(self.signature, str) else self.signature
-        features = self.settings.get("features")
-        if self.settings.get("decoder") != "rerank" or not isinstance(features, dict):
-            return "; ".join(signatures)
-        metrics = iter(signatures)
-        parts = []
-        for feature, weight in features.items():
-            name = feature if is_plain(feature) else next(metrics, feature)
-            parts.append(name if weight == 1 else f"{name}*{weight}")
-        return "; ".join([" + ".join(parts), *metrics])
 
 
 @dataclass(frozen=True)
@@ -352,7 +325,10 @@ def read_head(path: str | Path) -> RunHead:
         InputError: there is none, or it is of rows that are no JSON rows, or these are damaged.
     """
     run_file = Path(f"{path}.run.json")
-    values = read_run_file(run_file, f"{_FIX}, {_WITH_RUN_FILE}")
+    if not run_file.exists():
+        problem = f"is not the output of decode or rerank: there is no {run_file}"
+        raise InputError(problem, where=str(path), fix=f"{_FIX}, {_WITH_RUN_FILE}")
+    values = read_run_file(run_file, _FIX)
     head = from_json(RunHead, values, str(run_file), f"{_FIX}, {_WITH_RUN_FILE}")
     format, decoder = head.settings.get("format"), head.settings.get("decoder")
     if format != "jsonl" or decoder not in ("mbr", "rerank"):
@@ -369,14 +345,11 @@ def _first_errors(path: str) -> list[Mapping[str, Any]]:
     return [checked(dict[str, Any], line, f"{path}:{n}", _FIX) for n, line in lines]
 
 
-def explained(
-    run: ChosenRun, ranking: Ranking, record: CandidateList, why: Mapping[str, Any]
-) -> dict[str, Any]:
+def explained(run: ChosenRun, record: CandidateList, why: Mapping[str, Any]) -> dict[str, Any]:
     """One list on the page: every text once, the ranks that refer to them, and the reasons.
 
     Args:
         run: the run, whose own choice stands beside the one computed again.
-        ranking: all ranks of the list.
         record: the list.
         why: what ``discorank explain`` says of it.
     """
@@ -418,14 +391,10 @@ def _ranked(
         "agreeing": agreeing,
         "why": ranked["why"],
         "marked": {
-            name: _pieces(ranked["text"], e) for name, e in ranked.get("errors", {}).items()
+            name: pieces(ranked["text"], [MarkedError(**error) for error in errors])
+            for name, errors in ranked.get("errors", {}).items()
         },
     }
-
-
-def _pieces(text: str, errors: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None]]:
-    """A text in pieces, each with the severity of the error that it is."""
-    return pieces(text, [MarkedError(**error) for error in errors])
 
 
 def _writable(value: Any) -> Any:
@@ -471,35 +440,6 @@ def story(run: ChosenRun) -> list[str]:
     return sentences
 
 
-def systems_table(run: ChosenRun) -> Table | None:
-    """The systems of a run that shrank scores, best mean first, and how often each was chosen; None for other runs."""
-    means = load_means(run.settings.get("system_means"))
-    if means is None:
-        return None
-    path = means_path(Path(run.path))
-    kept = load_means(str(path)) if path.exists() else None
-    known = {} if kept is None else kept.systems
-    chosen = Counter(row.chosen_system for row in run.rows.values())
-    rows: list[dict[str, Any]] = []
-    for name, one in means.systems.items():
-        row = {"system": name, "mean": one.mean, "chosen": chosen[name]}
-        row["share"] = chosen[name] / max(1, len(run.rows))
-        # the file is of this run, or left by another
-        if name in known and known[name].mean == one.mean:
-            row |= {key: getattr(known[name], key) for key in ("low", "high", "lists")}
-        rows.append(row)
-    columns = [
-        words("system", "system"),
-        decimals("mean score", "mean", 3),
-        Column("95 % interval", ("low", "high"), lambda low, high: f"{low:.3f} to {high:.3f}"),
-        whole("lists", "lists"),
-        whole("chosen", "chosen"),
-        Column("share", ("share",), lambda share: f"{100 * share:.0f} %"),
-    ]
-    title = "Systems by their mean standardised score, and how often each was chosen"
-    return Table(title, columns, rows)
-
-
 def finite_gaps(run: ChosenRun) -> list[float]:
     """How far winners are ahead, of lists with more than one text."""
     return [row.gap for row in run.rows.values() if row.gap is not None and isfinite(row.gap)]
@@ -529,21 +469,14 @@ def cautions(run: ChosenRun) -> list[str]:
     if counts.get(NO_AGREEMENT):
         lists = with_noun(counts[NO_AGREEMENT], "list", "lists")
         sentences.append(f"In {lists} no two candidates have the same answer, so the first wins.")
-    changed = [shown["id"] for shown in run.lists if _is_changed(shown)]
+    changed = [
+        shown["id"]
+        for shown in run.lists
+        if shown["chosen"] not in (None, shown["ranking"][0]["index"])
+    ]
     if changed:
         lists = with_noun(len(changed), "list comes", "lists come")
         sentences.append(
             f"Computed again, {lists} out otherwise, such as {changed[0]}: other versions or another device."
         )
     return sentences
-
-
-def _is_changed(shown: Mapping[str, Any]) -> bool:
-    """Whether a list computed again has another winner than in the run."""
-    in_run: int | None = shown["chosen"]
-    return in_run is not None and int(shown["ranking"][0]["index"]) != in_run
-
-
-def counted(run: ChosenRun) -> Sequence[tuple[str, int]]:
-    """Every count of the run file, flags included."""
-    return sorted(run.counts.items())

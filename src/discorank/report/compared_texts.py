@@ -17,7 +17,6 @@ from ..integrations.formats.open_lists import open_documents
 from ..integrations.formats.readers.systems import SystemsOptions
 from ..integrations.formats.system_texts import TextsInMemory
 from ..metrics.errors import InputError, excerpt
-from ..metrics.mixture import Utility
 from ..metrics.optional_packages import imported
 from ..metrics.quoted_signature import quoted
 from ..metrics.registry import MetricLike, load_metric
@@ -35,6 +34,8 @@ from .summary_text import lead, short_names, summary
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+Scores = Sequence[float | None]
 
 
 def answer_lines(comparison: SystemComparison) -> Iterator[str]:
@@ -74,9 +75,6 @@ def _computed(comparison: SystemComparison) -> Iterator[str]:
 
 def _wrapped(sentence: str) -> str:
     return fill(printable(sentence), WIDTH, subsequent_indent="  ", break_long_words=False)
-
-
-Scores = Sequence[float | None]
 
 
 @dataclass(frozen=True, repr=False)
@@ -176,7 +174,9 @@ def compare(
     Raises:
         InputError: texts that are not aligned, a metric given twice, settings out of range.
     """
-    loaded = _metrics(metrics)
+    several = isinstance(metrics, Sequence) and not isinstance(metrics, str)
+    specs: Sequence[Any] = metrics if several else [metrics]  # type: ignore[assignment]
+    loaded = [load_metric(spec) for spec in specs]
     if isinstance(systems, str | PathLike):
         columns = {"references": references, "sources": sources, "documents": documents}
         outputs = _of_file(systems, human, columns)
@@ -241,18 +241,6 @@ def _keys(human: Any) -> tuple[HumanKey, ...]:
     if isinstance(human, Mapping):
         return _human(human)[1]
     return tuple(map(HumanKey.read, [human] if isinstance(human, str) else human))
-
-
-def _metrics(given: MetricLike | Sequence[MetricLike]) -> list[Utility]:
-    """The metrics, each once."""
-    several = isinstance(given, Sequence) and not isinstance(given, str)
-    specs: Sequence[Any] = given if several else [given]  # type: ignore[assignment]
-    metrics = [load_metric(spec) for spec in specs]
-    for number, metric in enumerate(metrics):
-        if metric in metrics[:number]:
-            problem = f"{metric.signature()} is given twice"
-            raise InputError(problem, where="metrics", fix="Give each metric once")
-    return metrics
 
 
 def _named(references: Any) -> Mapping[str, Sequence[str]]:

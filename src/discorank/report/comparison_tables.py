@@ -338,8 +338,7 @@ def agreement_table(title: str, rows: Sequence[Row], means: bool = False) -> Tab
 
 
 def people_tables(comparison: SystemComparison) -> list[Table]:
-    """Annotators of every dimension of human scores, their agreement, and the errors that they and metrics mark."""
-    names = short_names([metric.name for metric in comparison.metrics])
+    """Annotators of every dimension of human scores, and their agreement."""
     heads = {"pearson": "Pearson", "tau": "tau-b in segments", "span_f1": "span F1"}
     raters = [
         words("annotator", "rater"),
@@ -350,24 +349,10 @@ def people_tables(comparison: SystemComparison) -> list[Table]:
         *numbers({"seconds": "seconds"}),
     ]
     pairs = [words("annotator", "a"), words("other", "b"), whole("texts", "texts"), *numbers(heads)]
-    spans = [
-        Column("marked by", ("metric",), lambda name: str(names.get(name, name)), is_words=True),
-        whole("ratings", "ratings"),
-        *numbers({"precision": "precision", "recall": "recall", "f1": "character F1"}),
-        *numbers({"free_precision": "error-free precision", "free_recall": "recall"}),
-        *numbers({"free_f1": "error-free F1"}),
-    ]
     people, both = comparison.people, "agreement of annotators on the texts that both rated"
     kinds: list[tuple[str, list[Column], Sequence[Any], str, tuple[str, ...]]] = [
         ("annotators", raters, people.raters, "raters", ("rater",)),
         (both, pairs, people.agreement, "rater_agreement", ("a", "b")),
-        (
-            "errors marked, against those of every annotator",
-            spans,
-            people.spans,
-            "spans",
-            ("metric",),
-        ),
     ]
     tables: list[Table] = []
     for dimension in (human.scores.name for human in comparison.human):

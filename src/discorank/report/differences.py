@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Literal
 
-from ..integrations.files.entries import in_line, json_object
-from ..metrics.errors import InputError, excerpt
-from ..metrics.storage.line_source import LineSource, without_trailing_blanks
+from ..metrics.text.texts import Text
 from ..printable import printable
 from ..rerank.lists import CandidateList
-from ..rerank.runs.run_file import check_beside
 from ..tables import aligned
 
 CONTEXT = 2  # sentences before a list that are shown
@@ -93,50 +90,32 @@ def marked_words(first: str, second: str) -> list[Part]:
     return parts
 
 
-def read_choices(path: str) -> dict[str, str]:
-    """The chosen text of every list, by id, from the rows of decode or rerank.
-
-    Raises:
-        InputError: a line that is no row, or a run that was stopped or damaged.
-    """
-    check_beside(path)
-    source = LineSource(path)
-    chosen: dict[str, str] = {}
-    for number, line in without_trailing_blanks(source):
-        with in_line(source, number):
-            row = json_object(line)
-            text = row.get("text")
-            if isinstance(text, list):
-                text = " ".join(map(str, text))
-            if not isinstance(row.get("id"), str) or not isinstance(text, str):
-                fix = "Give what decode or rerank wrote as JSON lines"
-                raise InputError(f"found {excerpt(row)}, expected a row with id and text", fix=fix)
-            chosen[row["id"]] = text
-    return chosen
-
-
 def differences(
     names: tuple[str, str],
-    chosen: tuple[Mapping[str, str], Mapping[str, str]],
+    texts: tuple[Mapping[str, Text], Mapping[str, Text]],
     records: Iterable[CandidateList] = (),
 ) -> Differences:
     """The lists of which two runs chose different texts.
 
     Args:
         names: of the runs.
-        chosen: what each chose, by id.
+        texts: what each chose, by id.
         records: the lists, for sources and contexts; none if they are not known.
     """
-    first, second = chosen
+    first, second = chosen = (_plain(texts[0]), _plain(texts[1]))
     shared = [name for name in first if name in second]
     known = {one.id: one for one in _placed(records, chosen)}
     differing = []
     for name in shared:
         if first[name] != second[name]:
-            texts = (first[name], second[name])
-            differing.append(known.get(name) or Difference(name, texts))
+            pair = (first[name], second[name])
+            differing.append(known.get(name) or Difference(name, pair))
     alone = (len(first) - len(shared), len(second) - len(shared))
     return Differences(names, tuple(differing), len(shared), alone)
+
+
+def _plain(texts: Mapping[str, Text]) -> dict[str, str]:
+    return {name: str(text) for name, text in texts.items()}
 
 
 def _placed(

@@ -26,6 +26,15 @@ from .summary_text import without_settings
 
 NEAREST = 3  # texts that are named
 
+MAX_SHOWN = 8  # entries of each part of a reason
+ALIGNED = "aligned"  # the reason of two documents whose parts are compared
+NUMBERS = 'expected utility, higher is better; before "with" the utility against that text alone'
+ON_A_PAGE = "expected utility, higher is better; beside a pseudo-reference the utility against that text alone"
+FEATURES = "the weighted sum of the features, higher is better"
+SCALED = "each metric is brought to one scale within the list, then they are added up"
+ADDED = "they are sums of the values of these metrics, by their weights"
+WIDTH = 85  # of the text, so that the whole fits 100 columns
+
 
 def explanation(
     ranking: Ranking,
@@ -161,10 +170,6 @@ def _errors(text: Text, why: Mapping[str, Any]) -> dict[str, list[dict[str, Any]
     }
 
 
-MAX_SHOWN = 8  # entries of each part of a reason
-ALIGNED = "aligned"  # the reason of two documents whose parts are compared
-
-
 def explanation_text(explained: Mapping[str, Any], utility: str) -> str:
     """An explanation for people, of a decision by the utility of a signature."""
     winner, gap = explained["ranking"][0], explained["gap"]
@@ -284,14 +289,6 @@ def _pairs(pairs: Sequence[Mapping[str, Any]]) -> str:
 
 def _number(value: float | None) -> str:
     return "   -  " if value is None else f"{value:6.2f}"
-
-
-NUMBERS = 'expected utility, higher is better; before "with" the utility against that text alone'
-ON_A_PAGE = "expected utility, higher is better; beside a pseudo-reference the utility against that text alone"
-FEATURES = "the weighted sum of the features, higher is better"
-SCALED = "each metric is brought to one scale within the list, then they are added up"
-ADDED = "they are sums of the values of these metrics, by their weights"
-WIDTH = 85  # of the text, so that the whole fits 100 columns
 
 
 def legend(metrics: Sequence[Metric], is_scaled: bool = False) -> str:

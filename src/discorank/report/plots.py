@@ -1,4 +1,4 @@
-"""The figures of the page, drawn by matplotlib: intervals of scores, distributions, tests of pairs, agreement.
+"""The figures of the page, drawn by matplotlib: intervals of scores, metrics against people, histograms.
 
 A figure is an image of its own, as SVG in a data URL: nothing in it can reach the page, whatever systems are called.
 """
@@ -17,20 +17,13 @@ import numpy as np
 
 from ..metrics.optional_packages import imported
 from ..metrics.registry import as_typed
-from ..rerank.selection.comparison import MetaEvaluation, ScoreCube
+from ..rerank.selection.comparison import MetaEvaluation
 from ..rerank.selection.significance import Verdicts
 
 WIDTH_INCHES = 4.4
 ROW_INCHES = 0.2
-CELL_INCHES = 0.165  # of a heat map, at least
-NAME_INCHES = 1.3  # the room for the names of a heat map
 MAX_LETTERS = 22  # of a name beside its row
-MAX_LETTERS_SQUARE = 14  # where names stand below as well
 MAX_NAMES = 60  # systems; of more, points have no names
-MAX_SIGNS = 40  # systems; of more, a heat map shows colours alone
-LEVELS = (0.001, 0.01)  # of grades of colour, and the level of the comparison
-NARROW_INCHES = 4.42  # the width of a figure that any page has room for
-PIXELS_PER_INCH = 80  # letters of 10 points have 11 pixels
 MARK, SPAN, SOFT, MUTED = "#14518c", "#7ba7d7", "#a9c6e6", "#6b7280"
 DASHED = (0, (3, 2))
 SETTINGS = {
@@ -51,12 +44,10 @@ class Plot(NamedTuple):
     Args:
         source: a data URL.
         about: what is read out in its place.
-        width: in pixels, of one too wide to be shrunk to the page.
     """
 
     source: str
     about: str
-    width: int | None
 
 
 def template_package() -> Any:
@@ -88,9 +79,7 @@ def image(figure: Any, about: str) -> Plot:
     written = io.BytesIO()
     figure.savefig(written, format="svg", metadata={"Date": None})
     source = f"data:image/svg+xml;base64,{b64encode(written.getvalue()).decode()}"
-    inches = figure.get_figwidth()
-    width = round(PIXELS_PER_INCH * inches) if inches > NARROW_INCHES else None
-    return Plot(source, _UNNAMED.sub(" ", about), width)
+    return Plot(source, _UNNAMED.sub(" ", about))
 
 
 def label(text: str, longest: int = 26) -> str:
@@ -138,30 +127,6 @@ def bars(scores: Verdicts, level: float) -> Plot:
         return image(figure, f"{scores.name}: {about}")
 
 
-def unit_values(scores: ScoreCube, layer: int) -> tuple[str, list[list[float]]]:
-    """The unit of a distribution, "segment" or "document", and every system's scores of these that there are."""
-    has_segments = scores.has_segments(layer)
-    table = scores.segments[layer] if has_segments else scores.documents[layer]
-    values = [row[~np.isnan(row)].tolist() for row in table]
-    return ("segment" if has_segments else "document"), values
-
-
-def distributions(scores: Verdicts, values: Sequence[Sequence[float]], unit: str) -> Plot:
-    """How every system's scores [systems][units] spread: middle half, median, and the range of 90 %."""
-    order = scores.order
-    with drawing() as package:
-        figure, axes = _rows_figure(package, [scores.systems[s] for s in order])
-        for row, s in enumerate(order):
-            if not len(values[s]):
-                continue
-            low, first, median, third, high = np.percentile(values[s], [5, 25, 50, 75, 95])
-            axes.plot([low, high], [row, row], color=SPAN, linewidth=1.2)
-            axes.barh(row, third - first, left=first, height=0.56, color=SOFT)
-            axes.plot([median, median], [row - 0.28, row + 0.28], color=MARK, linewidth=1.6)
-        axes.set_xlabel(f"{_axis_label(scores)}, by {unit}")
-        return image(figure, f"{scores.name}: distribution of the scores of {unit}s, by system")
-
-
 def against_people(metric: Verdicts, human: MetaEvaluation) -> Plot:
     """A metric's scores of systems against people's, every point with its system's name; better is right and up."""
     judged = human.scores
@@ -192,26 +157,6 @@ def against_people(metric: Verdicts, human: MetaEvaluation) -> Plot:
         return image(figure, f"{about}: {len(points)} systems, a point each")
 
 
-def agreement(human: MetaEvaluation) -> Plot:
-    """The share of pairs of systems that each metric orders as people do, best on top."""
-    percents = []
-    for metric in human.agreement:
-        accuracy = metric.systems.pairwise_accuracy
-        if accuracy is not None:
-            percents.append((as_typed(metric.metric), 100 * accuracy))
-    percents.sort(key=lambda pair: -pair[1])
-    with drawing() as package:
-        figure, axes = _rows_figure(package, [metric for metric, _ in percents])
-        for row, (_, percent) in enumerate(percents):
-            axes.barh(row, percent, height=0.6, color=SOFT)
-            axes.text(percent, row, f" {percent:.0f} %", va="center_baseline")
-        axes.axvline(50, color=MUTED, linewidth=0.8, linestyle=DASHED)
-        axes.set_xlim(0, 112)
-        axes.set_xticks([0, 25, 50, 75, 100])
-        axes.set_xlabel("pairs of systems ordered as people do, %")
-        return image(figure, f"Pairwise accuracy of every metric against {human.scores.name}")
-
-
 def histogram(values: Sequence[float], about: str, whole: bool = False) -> Plot:
     """How often values of at least 0 occur; a bar for every number where they are `whole` and few."""
     largest = max(values)
@@ -229,30 +174,3 @@ def histogram(values: Sequence[float], about: str, whole: bool = False) -> Plot:
         axes.set_xlabel(about)
         axes.set_ylabel("lists")
         return image(figure, f"Histogram: {about}")
-
-
-def heat_map(scores: Verdicts, level: float) -> Plot:
-    """Which system is better than which, by p: the row against the column, best first."""
-    order, n = scores.order, len(scores.systems)
-    names = [label(scores.systems[s], MAX_LETTERS_SQUARE) for s in order]
-    levels = sorted({*(grade for grade in LEVELS if grade < level), level})[-3:]
-    grades = np.zeros((n, n))
-    for i, a in enumerate(order):
-        for j, b in enumerate(order):
-            grade = sum(scores.p(a, b) < one for one in levels)
-            grades[i, j] = grade * (scores.is_better(a, b, level) - scores.is_better(b, a, level))
-    side = n * max(CELL_INCHES, min(0.3, (WIDTH_INCHES - NAME_INCHES) / n)) + NAME_INCHES
-    with drawing() as package:
-        figure = package.figure.Figure((max(WIDTH_INCHES, side), side), layout="constrained")
-        axes = figure.add_subplot()
-        axes.imshow(grades, cmap="PuOr", vmin=-4, vmax=4)
-        for i, j in zip(*np.nonzero(grades), strict=True):
-            if n <= MAX_SIGNS:
-                sign = "+" if grades[i, j] > 0 else "−"
-                axes.text(j, i, sign, ha="center", va="center_baseline")
-        axes.set_xticks(range(n), names, rotation=90)
-        axes.set_yticks(range(n), names)
-        axes.spines[:].set_visible(False)
-        axes.tick_params(length=0)
-        about = f"{scores.name}: significance of every pair of systems, the row against the column"
-        return image(figure, about)

@@ -1,6 +1,7 @@
-"""The summary in words: which system to ship, how sure that is, which metric to believe, what to be careful with.
+"""The conclusions of a comparison in words: the best system, how sure that is, which metric agrees with people.
 
-Which metric to believe is told by pairs of systems, by correlation, and within segments, or that it is open.
+A metric is believed if none surpasses it by any measure: pairs of systems, Pearson's correlation of systems, tau-b
+within segments. Otherwise the question is called open.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from ..rerank.selection.statistics import Number
 from ..tables import number
 
 MAX_NAME = 28
+MIN_SYSTEMS = 3  # that people judged, to say which metric agrees with them
+FEW_SYSTEMS, FEW_DOCUMENTS, MANY_PAIRS = 6, 30, 20
+# Unicode's marks of writing direction, deleted by str.translate
+_DIRECTION_MARKS = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)))
 _QUOTED = re.compile(r'("(?:[^"\\]|\\.)*")')
 _SETTINGS = re.compile(r"(?<=\w)\([^()]*\)")
 
@@ -102,161 +107,142 @@ def cut(name: str, longest: int = MAX_NAME) -> str:
     return name if len(name) <= longest else name[: longest - 1] + "…"
 
 
-MIN_SYSTEMS = 3  # that people judged, to say which metric agrees with them
-
-
 class Measure(NamedTuple):
-    """One way to agree with people: its value of a metric, and p that two metrics do so equally well."""
+    """One way to agree with people.
+
+    Args:
+        name: in a sentence.
+        chance: its value for a metric that knows nothing.
+        value: of a metric.
+        p: that two metrics agree equally well by it.
+    """
 
     name: str
+    chance: float
     value: Callable[[MetricAgreement], Number]
     p: Callable[[MetricTest], Number]
 
 
 MEASURES = (
-    Measure("pairs of systems", lambda a: a.systems.pairwise_accuracy, lambda t: t.p_accuracy),
-    Measure("Pearson of systems", lambda a: a.systems.pearson, lambda t: t.p_pearson),
-    Measure("tau-b within segments", lambda a: a.segments.kendall_b, lambda t: t.p_segments),
+    Measure("pairs of systems", 0.5, lambda a: a.systems.pairwise_accuracy, lambda t: t.p_accuracy),
+    Measure("Pearson of systems", 0, lambda a: a.systems.pearson, lambda t: t.p_pearson),
+    Measure("tau-b within segments", 0, lambda a: a.segments.kendall_b, lambda t: t.p_segments),
 )
+
+
+def measured(agreement: MetricAgreement) -> dict[Measure, float]:
+    """How well a metric agrees with people by every measure that has a value."""
+    values = {measure: measure.value(agreement) for measure in MEASURES}
+    return {measure: value for measure, value in values.items() if value is not None}
+
+
+def _largest(human: MetaEvaluation) -> dict[Measure, float]:
+    """The largest value of any metric by every measure."""
+    largest: dict[Measure, float] = {}
+    for measure in MEASURES:
+        values = [measured(one)[measure] for one in human.agreement if measure in measured(one)]
+        if values:
+            largest[measure] = max(values)
+    return largest
 
 
 def advice(comparison: SystemComparison) -> Iterator[str]:
     """Sentences on every dimension of human scores."""
-    if not comparison.metrics:
-        return
-    for human in comparison.human:
+    for human in comparison.human if comparison.metrics else ():
+        name, best = human.scores.name, believed(human)
         if len(human.scores.systems) == 2:
-            name = human.scores.name
             one_pair = "two judged systems are one pair, which a metric gets right by luck"
             yield f"Which metric to believe on {name} cannot be said: {one_pair}."
-            continue
-        if not any(_known(human, measure) for measure in MEASURES):
-            yield f"No metric can be compared with {human.scores.name}: too few systems were judged."
-            continue
-        best = believed(human)
-        if best is None:
-            yield f"Which metric to believe on {human.scores.name} is open: {_winners(human)}."
-            continue
-        yield _belief(human, best, comparison.level)
-        yield from _choice_of(best.metric, human, comparison)
+        elif not _largest(human):
+            yield f"No metric can be compared with {name}: too few systems were judged."
+        elif best is None:
+            yield f"Which metric to believe on {name} is open: {_winners(human)}."
+        else:
+            yield _belief(human, best, comparison.level)
+            yield _first_of(best.metric, human, comparison)
 
 
 def believed(human: MetaEvaluation) -> MetricAgreement | None:
     """The metric that none surpasses by any measure; None where there is none, or where it contradicts people."""
     if len(human.scores.systems) < MIN_SYSTEMS:
         return None
+    largest = _largest(human)
     for agreement in human.agreement:
-        values = [measure.value(agreement) for measure in MEASURES]
-        if any(value is not None for value in values) and all(
-            value is None or value >= max(_known(human, measure))
-            for measure, value in zip(MEASURES, values, strict=True)
-        ):
-            by_chance = (0.5, 0.0, 0.0)
-            pairs = zip(values, by_chance, strict=True)
-            return agreement if all(v is None or v > chance for v, chance in pairs) else None
+        values = measured(agreement)
+        if values and all(value >= largest[measure] for measure, value in values.items()):
+            is_with_people = all(value > measure.chance for measure, value in values.items())
+            return agreement if is_with_people else None
     return None
 
 
 def against_people(agreement: MetricAgreement) -> list[str]:
     """By what measures a metric orders against people."""
-    by_chance = (0.5, 0.0, 0.0)
-    against = []
-    for measure, chance in zip(MEASURES, by_chance, strict=True):
-        value = measure.value(agreement)
-        if value is not None and value < chance:
-            against.append(f"{measure.name} {number(value)}")
-    return against
+    return [
+        f"{measure.name} {number(value)}"
+        for measure, value in measured(agreement).items()
+        if value < measure.chance
+    ]
 
 
 def is_upside_down(human: MetaEvaluation) -> bool:
     """Whether every metric orders against people by every measure that there is."""
-    counts = [
-        (len(against_people(one)), sum(measure.value(one) is not None for measure in MEASURES))
-        for one in human.agreement
-    ]
+    counts = [(len(against_people(one)), len(measured(one))) for one in human.agreement]
     return bool(counts) and all(0 < against == known for against, known in counts)
-
-
-def _known(human: MetaEvaluation, measure: Measure) -> list[float]:
-    """The values of all metrics that have one."""
-    values = map(measure.value, human.agreement)
-    return [value for value in values if value is not None]
 
 
 def _winners(human: MetaEvaluation) -> str:
     """Who is best by each measure."""
     parts = []
-    for measure in MEASURES:
-        values = {a.metric: measure.value(a) for a in human.agreement}
-        known = {name: value for name, value in values.items() if value is not None}
-        if known:
-            largest = max(known.values())
-            names = [as_typed(name) for name, value in known.items() if value == largest]
-            parts.append(f"{names_of(names)} by {measure.name} ({number(largest)})")
+    for measure, largest in _largest(human).items():
+        names = [as_typed(a.metric) for a in human.agreement if measure.value(a) == largest]
+        parts.append(f"{names_of(names)} by {measure.name} ({number(largest)})")
     return ", ".join(parts)
 
 
 def _belief(human: MetaEvaluation, best: MetricAgreement, level: float) -> str:
     """That one metric agrees best, and by which measures this is shown."""
-    values = []
-    for measure in MEASURES:
-        value = measure.value(best)
-        if value is not None:
-            values.append(f"{measure.name} {number(value)}")
+    values = [f"{measure.name} {number(value)}" for measure, value in measured(best).items()]
     sentence = f"On {human.scores.name}, believe {as_typed(best.metric)}: {', '.join(values)}"
-    others = [other.metric for other in human.agreement if other.metric != best.metric]
-    if not others:
+    shown = {
+        other.metric: _shown_better(human, best, other, level)
+        for other in human.agreement
+        if other.metric != best.metric
+    }
+    if not shown:
         return f"{sentence}."
-    shown = {other: _shown_better(human, best.metric, other, level) for other in others}
-    unsure = [other for other, measures in shown.items() if not measures]
+    unsure = [as_typed(other) for other, measures in shown.items() if not measures]
     if unsure:
-        return f"{sentence}; it is not shown to agree better than {names_of(list(map(as_typed, unsure)))}."
-    alike = set(shown[others[0]]).intersection(*shown.values())
-    by = names_of([m.name for m in MEASURES if m.name in alike])
-    return f"{sentence}; better than every other metric{f' by {by}' if alike else ''}."
+        return f"{sentence}; it is not shown to agree better than {names_of(unsure)}."
+    alike = [m.name for m in MEASURES if all(m in measures for measures in shown.values())]
+    by = f" by {names_of(alike)}" if alike else ""
+    return f"{sentence}; better than every other metric{by}."
 
 
-def _shown_better(human: MetaEvaluation, best: str, other: str, level: float) -> list[str]:
+def _shown_better(
+    human: MetaEvaluation, best: MetricAgreement, other: MetricAgreement, level: float
+) -> list[Measure]:
     """The measures by which a metric agrees significantly better than another one."""
-    agreement = {a.metric: a for a in human.agreement}
-    names = []
-    for test in human.tests:
-        if {test.a, test.b} != {best, other}:
-            continue
-        for measure in MEASURES:
-            p = measure.p(test)
-            ours, theirs = measure.value(agreement[best]), measure.value(agreement[other])
-            if (
-                p is not None
-                and p < level
-                and ours is not None
-                and theirs is not None
-                and ours > theirs
-            ):
-                names.append(measure.name)
-    return names
+    ours, theirs = measured(best), measured(other)
+    tests = [test for test in human.tests if {test.a, test.b} == {best.metric, other.metric}]
+    return [
+        measure
+        for measure in ours.keys() & theirs.keys()
+        for p in map(measure.p, tests)
+        if p is not None and p < level and ours[measure] > theirs[measure]
+    ]
 
 
-def _choice_of(name: str, human: MetaEvaluation, comparison: SystemComparison) -> Iterator[str]:
-    """Scores of all systems by the believed metric, beside people's scores of the judged ones."""
+def _first_of(name: str, human: MetaEvaluation, comparison: SystemComparison) -> str:
+    """Which system the believed metric puts first, compared with people."""
     metric = next(metric for metric in comparison.metrics if metric.name == name)
     first = metric.systems[metric.order[0]]
     people = human.scores.systems[human.scores.order[0]]
     if first == people:
-        yield f"{as_typed(metric.name)}, too, puts {first} first."
-    elif first in human.scores.systems:
-        differ = f"people put {people} first: look at the documents where they differ"
-        yield f"{as_typed(metric.name)} puts {first} first, {differ}."
-    else:
-        judged = f"of the judged systems people prefer {people}"
-        yield f"{as_typed(metric.name)} puts {first} first, which people did not judge; {judged}."
-
-
-FEW_DOCUMENTS = 30
-FEW_SYSTEMS = 6
-MANY_PAIRS = 20
-# Unicode's marks of writing direction, deleted by str.translate
-_DIRECTION_MARKS = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)))
+        return f"{as_typed(name)}, too, puts {first} first."
+    reason = f"which people did not judge; of the judged systems people prefer {people}"
+    if first in human.scores.systems:
+        reason = f"people put {people} first: look at the documents where they differ"
+    return f"{as_typed(name)} puts {first} first, {reason}."
 
 
 class Summary(NamedTuple):
@@ -267,13 +253,8 @@ class Summary(NamedTuple):
     warnings: list[str]
 
 
-def summary(comparison: SystemComparison, optimised: Sequence[str] = ()) -> Summary:
-    """The conclusions for a reader.
-
-    Args:
-        comparison: the comparison.
-        optimised: metrics that a system was decoded, selected or trained with.
-    """
+def summary(comparison: SystemComparison) -> Summary:
+    """The conclusions for a reader of a comparison."""
     judge = lead(comparison)
     headline = _headline(judge, comparison)
     sentences = [
@@ -281,21 +262,19 @@ def summary(comparison: SystemComparison, optimised: Sequence[str] = ()) -> Summ
         *advice(comparison),
         *_unjudged(comparison),
     ]
-    warnings = _warnings(comparison, optimised)
+    warnings = _warnings(comparison)
     names = short_names([metric.name for metric in comparison.metrics])
+
+    def readable(sentence: str) -> str:
+        """The sentence with short names of metrics, in which no name changes the direction of writing."""
+        for signature in sorted(names, key=len, reverse=True):
+            if "(" in signature:
+                sentence = sentence.replace(signature, names[signature])
+        return sentence.translate(_DIRECTION_MARKS)
+
     return Summary(
-        _readable(headline, names),
-        [_readable(sentence, names) for sentence in sentences],
-        [_readable(warning, names) for warning in warnings],
+        readable(headline), list(map(readable, sentences)), list(map(readable, warnings))
     )
-
-
-def _readable(sentence: str, names: Mapping[str, str]) -> str:
-    """A sentence with short names of metrics, in which no name changes the writing direction of what follows it."""
-    for signature in sorted(names, key=len, reverse=True):
-        if "(" in signature:
-            sentence = sentence.replace(signature, names[signature])
-    return sentence.translate(_DIRECTION_MARKS)
 
 
 def lead(comparison: SystemComparison) -> Verdicts:
@@ -379,7 +358,7 @@ def _unjudged(comparison: SystemComparison) -> Iterator[str]:
             yield f"People gave no {human.scores.name} to {names_of(missing)}."
 
 
-def _warnings(comparison: SystemComparison, optimised: Sequence[str]) -> Iterator[str]:
+def _warnings(comparison: SystemComparison) -> Iterator[str]:
     """Warnings on units, sizes, human scores, tests, metrics."""
     num_documents, num_systems = len(comparison.documents), len(comparison.systems)
     unit = comparison.settings.get("unit", "document")
@@ -409,40 +388,9 @@ def _warnings(comparison: SystemComparison, optimised: Sequence[str]) -> Iterato
             "would still look different."
         )
     for metric in comparison.metrics:
-        yield from _about_metric(metric, optimised)
-
-
-def _about_metric(metric: Verdicts, optimised: Sequence[str]) -> Iterator[str]:
-    """Whether a system was optimised for a metric, and whether the metric read everything."""
-    for name in dict.fromkeys(optimised):
-        if base(name) & base(metric.name):
-            yield (
-                f"{as_typed(metric.name)} was also what a decoder or system was optimised for ({name}): its scores "
-                "flatter that system. Decide by another metric, or by people."
-            )
-    if metric.cuts:
-        texts = with_noun(metric.cuts, "text", "texts")
-        yield f"{as_typed(metric.name)} did not read all of {texts}: too long for its model."
-
-
-def base(signature: str) -> set[str]:
-    """The names of the metrics in a signature, without settings; ``doc-`` forms are the metric itself.
-
-    >>> sorted(base('0.5*doc-bertscore(model="x + y")+chrf'))
-    ['bertscore', 'chrf']
-    """
-    names = set()
-    depth, quoted, name = 0, False, ""
-    # a last + ends the last term
-    for letter in signature + "+":
-        quoted ^= letter == '"'
-        depth += 0 if quoted else (letter == "(") - (letter == ")")
-        if letter == "+" and not depth and not quoted:
-            names.add(name.rpartition("*")[2].strip().removeprefix("doc-"))
-            name = ""
-        elif not depth and not quoted and letter not in ')"':
-            name += letter
-    return names - {""}
+        if metric.cuts:
+            texts = with_noun(metric.cuts, "text", "texts")
+            yield f"{as_typed(metric.name)} did not read all of {texts}: too long for its model."
 
 
 def _about_judging(human: MetaEvaluation, comparison: SystemComparison) -> Iterator[str]:

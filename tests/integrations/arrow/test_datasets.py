@@ -9,7 +9,7 @@ import pytest
 
 from discorank import MBRDecoder, Reranker, to_dataset
 from discorank.metrics.errors import InputError, ModelLoadError
-from discorank.rerank.runs.row_forms import json_row
+from discorank.rerank.runs.run import json_row
 
 datasets: Any = pytest.importorskip("datasets")
 ROWS: list[dict[str, Any]] = [

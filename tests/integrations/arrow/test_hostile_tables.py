@@ -56,8 +56,7 @@ def refusal(path: Path) -> InputError | None:
 def lists_table(count: int = 9) -> Any:
     candidates = [{"text": f"é🚀 {k}", "logprob": -1.5 * k, "m": {"a": [1, None]}} for k in (1, 2)]
     rows = [{"id": f"l{i}", "candidates": candidates, "source": "s"} for i in range(count)]
-    kind = pa.map_(pa.string(), pa.list_(pa.float64()))
-    human = pa.array([[("A", [1.0, None])]] * count, kind)
+    human = pa.array([{"A": [1.0, None]}] * count)
     return pa.Table.from_pylist(rows).append_column("human", human)
 
 
@@ -398,7 +397,7 @@ def test_text_that_is_no_utf8(tmp_path: Path, ending: str) -> None:
         opened = pa.ipc.new_file if ending == ".arrow" else pa.ipc.new_stream
         with opened(path, table.schema) as writer:
             writer.write_table(table)
-    with pytest.raises(InputError, match=r"a\.\w+:[12]: text that is not UTF-8"):
+    with pytest.raises(InputError, match=r"a\.\w+:2: cannot be read .*UTF"):
         read(path)
 
 
@@ -411,12 +410,15 @@ def test_columns_of_one_name(tmp_path: Path) -> None:
         read(path)
 
 
+MAP = pa.map_(pa.string(), pa.string())
+
+
 def test_types_that_are_not_read(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     deep: Any = pa.string()
     for _ in range(120):
         deep = pa.list_(deep)
-    for kind in (pa.binary(), pa.timestamp("s"), pa.decimal128(5), pa.duration("s"), deep):
+    for kind in (pa.binary(), pa.timestamp("s"), pa.decimal128(5), pa.duration("s"), MAP, deep):
         columns = {"id": ["a"], "candidates": [["x"]], "k": pa.nulls(1, kind)}
         parquet.write_table(pa.table(columns), path)
         with pytest.raises(InputError, match=r"found the type|nested"):

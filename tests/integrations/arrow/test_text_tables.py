@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank import InputError
-from discorank.integrations.arrow.text_tables import TextTable
+from discorank.integrations.arrow.open_rows import TextTable
 from discorank.integrations.formats.open_lists import open_lists
 from discorank.metrics.storage.json_and_yaml import parse_json
 from discorank.rerank.lists import write_list

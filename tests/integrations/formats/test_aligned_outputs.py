@@ -38,12 +38,6 @@ FORMS: dict[str, str] = {
     ),
     "moses, not in order": _lines(*(f"{i} ||| {TEXTS[i]} ||| LM0= -1 ||| -1" for i in (2, 0, 1))),
     "marian": _lines(*(f"{i} ||| {t} ||| F0= -1 ||| -1" for i, t in enumerate(TEXTS))),
-    "sockeye": _json(
-        *(
-            {"sentence_id": i, "translations": [t, "no"], "scores": [-1.0, -2.0]}
-            for i, t in enumerate(TEXTS)
-        )
-    ),
     "fairseq": "".join(
         f"S-{i}\tx\nH-{i}\t-0.5\t{TEXTS[i]}\nD-{i}\t-0.5\t{TEXTS[i]}\nP-{i}\t-0.5 -0.5\n"
         for i in (1, 0, 2)
@@ -148,7 +142,7 @@ APART = "0 ||| x ||| LM0= -1 ||| -1\n2 ||| x ||| LM0= -1 ||| -1\n"
         ({"a.txt": "x\ny\n\n", "r.txt": "x\ny\n"}, "a.txt: 3 lines, {}r.txt has 2 lines. The last"),
         ({"a.txt": "x\ny\n", "ids": "d\n"}, "ids: 1 lines, {}a.txt has 2 lines"),
         ({"a.txt": "x\ny\nz\n", "ids": "d\ne\nd\n"}, "ids: segment 3: document 'd'"),
-        ({"a.txt": "x\n", "ids": "\n"}, "ids:1: an empty line"),
+        ({"a.txt": "x\ny\n", "ids": "d\n\n"}, "ids:2: an empty line"),
         ({"a.txt": "x\n", "s.jsonl": _json(SYSTEM_A)}, "s.jsonl: the system 'a' is in {}a.txt too"),
         ({"a": _json(*DECODED_IN), "b": _json(*OTHERS_IN)}, "b: segment 2: is of document 'a'"),
         ({"a": APART}, "a: the list 1 is missing between 0 and 2"),

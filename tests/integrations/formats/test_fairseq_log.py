@@ -17,7 +17,6 @@ from discorank.cli.main import main
 from discorank.integrations.files import line_spool as blocks
 from discorank.integrations.files.entries import ListEntry
 from discorank.integrations.formats.open_lists import open_lists
-from discorank.integrations.formats.readers.fairseq_log import SHOWN_GAPS
 from discorank.metrics.errors import InputError
 from discorank.rerank.lists import CandidateList
 
@@ -108,7 +107,7 @@ def test_the_tail_that_fairseq_drops_is_an_error_that_names_it() -> None:
     lost = [entry for entry in log_entries if entry.error]
     assert [entry.raw for entry in lost] == [b"", b""]
     for entry in lost:
-        message = r"txt:\d+: id (2|4-6): 4 of 12 sentences are missing: 2, 4, 5, 6\. .*--required-batch-size-multiple 1"
+        message = r"txt:\d+: id (2|4-6): 4 of 12 sentences are missing\. .*--required-batch-size-multiple 1"
         with pytest.raises(InputError, match=message):
             raise entry.error or AssertionError
     whole = {record.id: record for record in good(entries(GOLDEN / "generate.nbest.txt"))}
@@ -148,7 +147,7 @@ def test_a_dropped_end_is_seen_with_the_sources(tmp_path: Path) -> None:
     assert len(good(read(tmp_path, log))) == 2
     log_entries = read(tmp_path, log, sources=tmp_path / "src")
     assert [entry.record and entry.record.source for entry in log_entries] == ["x", "y", None]
-    assert "id 2-3: 2 of 4 sentences are missing: 2, 3" in str(log_entries[2].error)
+    assert "id 2-3: 2 of 4 sentences are missing" in str(log_entries[2].error)
     (tmp_path / "src").write_text("x\n")
     with pytest.raises(InputError, match="a sentence with id 1, but there are 1 sources"):
         read(tmp_path, log, sources=tmp_path / "src")
@@ -323,23 +322,11 @@ def test_a_damaged_first_line_is_refused(tmp_path: Path) -> None:
         read(tmp_path, "S-0 source\n" + block(0, ["a"])[4:])
 
 
-def test_missing_ids_are_named_one_by_one_where_they_are_few(tmp_path: Path) -> None:
-    few = read(tmp_path, block(0, ["a"]) + block(SHOWN_GAPS + 1, ["b"]))
-    names = ", ".join(map(str, range(1, SHOWN_GAPS + 1)))
-    assert f"{SHOWN_GAPS} of {SHOWN_GAPS + 2} sentences are missing: {names}. " in str(few[1].error)
-    many = read(tmp_path, block(0, ["a"]) + block(2, ["b"]) + block(SHOWN_GAPS + 3, ["c"]))
-    assert (
-        f"{SHOWN_GAPS + 1} of {SHOWN_GAPS + 4} sentences are missing: 1, 3-{SHOWN_GAPS + 2}. "
-        in str(many[1].error)
-    )
-
-
 def test_large_ids_make_one_gap_and_no_large_memory(tmp_path: Path) -> None:
     log_entries = read(tmp_path, block(10**17, ["a"]) + block(0, ["b"]))
     assert [entry.id for entry in log_entries] == ["0", f"1-{10**17 - 1}", str(10**17)]
     scattered = read(tmp_path, "".join(block(2 * i + 1, ["a"]) for i in range(30)))
-    assert "30 of 60 sentences are missing: 0, 2, 4" in str(scattered[0].error)
-    assert f"{2 * SHOWN_GAPS - 2}, ..." in str(scattered[0].error)
+    assert "id 0: 30 of 60 sentences are missing" in str(scattered[0].error)
 
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\0"), max_size=12)

@@ -105,7 +105,7 @@ def test_jsonl_reads_ragged_lists_arrays_and_tricky_unicode(tmp_path: Path) -> N
         ('{"id": "x", "candidates": ["a"], "position": 1.5}', "position: "),
         ('{"outs": ["a"]}', "--columns candidates=outs"),
         ('{"id": "x", "systems": {"A": ["a"]}}', "--from systems"),
-        ('{"sentence_id": 1, "translation": "a"}', "--from sockeye"),
+        ('{"doc_id": 1, "resps": [["a"]]}', "--from lm-eval"),
     ],
 )
 def test_a_bad_line_is_an_error_entry_and_the_next_is_read(
@@ -530,7 +530,7 @@ def test_a_moses_id_that_comes_back_is_an_error_entry(tmp_path: Path) -> None:
 
 
 def test_what_is_no_moses_list_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"in\.txt:1: no \|\|\| in .*Is it a Moses n-best list"):
+    with pytest.raises(InputError, match=r"in\.txt:1: no \|\|\| in .*Is it an n-best list"):
         entries(write(tmp_path, '{"id": "a"}\n'), "moses")
 
 
@@ -619,7 +619,7 @@ SYSTEMS = """
 {"systems": {"A": ["a", "b"], "B": ["c"]}} => document 's1': systems.B: 1 segments, system 'A' has 2
 {"references": {"refA": ["r"]}} => references.refA: 1 segments
 {"source": ["s"]} => source: 1 segments
-{"systems": {"A": "a", "B": ["c"]}} => systems.B: found list
+{"systems": {"A": "a", "B": ["c"]}} => systems.B: found
 {"systems": {}} => systems: no systems
 {"systems": ["a"]} => systems: found list
 {"id": 4.5} => id: found no id

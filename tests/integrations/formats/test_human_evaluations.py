@@ -290,7 +290,7 @@ def test_tables_that_are_damaged(tmp_path: Path, text: str, message: str) -> Non
 @pytest.mark.parametrize(
     ("ratings", "message"),
     [
-        ({"esa": {"Z": [None]}}, "ratings.esa.Z: is neither a system nor a reference"),
+        ({"esa": {"Z": [None]}}, "ratings.esa.Z: unknown system or reference"),
         ({"esa": {"A": []}}, "ratings.esa.A: 0 segments, the text has 1"),
         ({"esa": {"A": [[{"score": 1}]]}}, r"\[0\]\[0\].rater: is missing"),
         (

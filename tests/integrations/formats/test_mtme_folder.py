@@ -118,13 +118,13 @@ def test_what_a_metric_lacks_is_an_error_or_chosen() -> None:
         read_eval_set(TOY, "en-de")
     left = read_eval_set(TOY, "en-de", LEAVE_OUT)
     assert "Gap" not in {name.base for name in left.metrics}
-    with pytest.raises(InputError, match="unknown way 'ignore'"):
+    with pytest.raises(InputError, match="missing = 'ignore'"):
         read_eval_set(TOY, "en-de", EvalSetOptions(missing="ignore"))  # type: ignore[arg-type]
 
 
 def test_names_hold_for_all_language_pairs_or_one() -> None:
     options = EvalSetOptions(
-        reference=("refB", "he-en:refA"), outliers=("en-de:theta",), missing="zeros"
+        main_reference=("refB", "he-en:refA"), outliers=("en-de:theta",), missing="zeros"
     )
     german, english = (read_eval_set(TOY, pair, options) for pair in ("en-de", "he-en"))
     assert (german.standards.reference, english.standards.reference) == ("refB", "refA")
@@ -191,7 +191,7 @@ def test_parts_that_are_missing(toy: Path) -> None:
     with pytest.raises(InputError, match="unknown language pair 'de-en'"):
         read_eval_set(toy, "de-en")
     with pytest.raises(InputError, match="no reference 'refC'; there are: refA, refB"):
-        read_eval_set(toy, "he-en", EvalSetOptions(reference=("refC",)))
+        read_eval_set(toy, "he-en", EvalSetOptions(main_reference=("refC",)))
     with pytest.raises(InputError, match="unknown human scores 'esa'"):
         read_eval_set(toy, "he-en", EvalSetOptions(human_scores=("esa",)))
     with pytest.raises(InputError, match="unknown outlier 'omega'"):

@@ -1,8 +1,7 @@
-"""Lists of Marian and Sockeye, and sources and documents that stand beside a list file line by line."""
+"""Lists of Marian, and sources and documents that stand beside a list file line by line."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -56,116 +55,41 @@ def test_marian_lists_have_log_probabilities(tmp_path: Path) -> None:
         ("ein Text", -3.25, {"score": -0.8}),
         ("", -1.5, {"score": -1.0}),
     ]
-    assert one.candidates[0].fields == {
-        "score": -0.5,
-        "alignment": "0-0 1-1",
-        "WordScores": [-0.5, -1.0],
-    }
-    assert one.candidates[1].fields == {
-        "score": -0.5,
-        "WordCounts": [3.0, 2.0],
-        "alignment": "0.5,0.5 1,0",
-    }
+    assert [c.fields for c in one.candidates] == [
+        {"score": -0.5, "columns": ["0-0 1-1", "WordScores= -0.5 -1"]},
+        {"score": -0.5, "columns": ["WordCounts=3,2", "0.5,0.5 1,0"]},
+    ]
     assert (two.candidates[0].logprob, two.candidates[0].fields) == (
         None,
-        {"score": -0.5, "F0": -2.0, "F1": -3.0, "alignment": ""},
+        {"score": -0.5, "F0": -2.0, "F1": -3.0, "columns": [""]},
     )
 
 
 MARIAN = """
 1 ||| t ||| F0= -1 => m:2: 3 columns
-1 ||| a ||| b ||| F0= -1 ||| -1 => a column 'b' between text and features
+1 ||| a ||| b ||| F0= -1 ||| -1 => 5 columns, line 1 has 4
 1 ||| t ||| LM0= -1 ||| -1 => F0: found 'LM0= -1'
 1 ||| t ||| F0= -1 -2 ||| -1 => F0: found 'F0= -1 -2'
 1 ||| t ||| F0= x ||| -1 => F0: found 'x'
 1 ||| t ||| F0= -1 score= 2 ||| -1 => score: a feature of this name
-1 ||| t ||| 0-0 ||| 1-1 ||| F0= -1 ||| -1 => alignment: a second column
 1 ||| t ||| F0= -1 ||| nan => score: found 'nan'
 """
-SOCKEYE = """
-{"translation": "a"} => s:2: sentence_id: is missing
-{"sentence_id": true} => sentence_id: found True
-{"sentence_id": 1} => translations: no translations
-{"sentence_id": 1, "translations": ["a"]} => scores: 0 values
-{"sentence_id": 1, "translations": ["a"], "scores": [1, 2]} => scores: 2 values for 1 translations
-{"sentence_id": 1, "translations": ["a"], "scores": ["x"]} => scores: found 'x'
-{"sentence_id": 1, "translations": [3], "scores": [1]} => candidates[0].text: found a number
-{"sentence_id": 1, "translations": [], "scores": []} => no candidates
-{"sentence_id": 1, "translation": "a", "score": 1, "id": "x"} => id: is a key
-{"sentence_id": 1, "translation": "a", "score": 1, "utility": 1} => utility: is a key
-"""
 
 
-def cases(form: str, table: str) -> list[tuple[str, ...]]:
-    return [(form, *line.split(" => ")) for line in table.strip().split("\n")]
-
-
-@pytest.mark.parametrize(
-    ("form", "line", "fact"), [*cases("marian", MARIAN), *cases("sockeye", SOCKEYE)]
-)
-def test_a_bad_line_spoils_the_list_of_its_id(
-    tmp_path: Path, form: str, line: str, fact: str
-) -> None:
-    fine = {
-        "marian": "{} ||| t ||| F0= -1 ||| -1\n",
-        "sockeye": '{{"sentence_id": {}, "translation": "a", "score": 1}}\n',
-    }[form]
+@pytest.mark.parametrize("case", MARIAN.strip().split("\n"))
+def test_a_bad_line_spoils_the_list_of_its_id(tmp_path: Path, case: str) -> None:
+    line, fact = case.split(" => ")
+    fine = "{} ||| t ||| F0= -1 ||| -1\n"
     text = f"{fine.format(0)}{line}\n{fine.format(2)}"
-    first, bad, last = entries(write(tmp_path, form[0], text), form)
+    first, bad, last = entries(write(tmp_path, "m", text), "marian")
     assert first.record
     assert last.record
     assert fact in str(bad.error)
 
 
 def test_what_is_no_marian_list_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no \|\|\| in .*Is it a Marian n-best list"):
+    with pytest.raises(InputError, match=r"no \|\|\| in .*Is it an n-best list"):
         entries(write(tmp_path, "m", "plain\n"), "marian")
-
-
-def rows(*values: Any) -> str:
-    return "".join(json.dumps(value) + "\n" for value in values)
-
-
-def test_sockeye_lines_become_lists(tmp_path: Path) -> None:
-    nbest = {
-        "sentence_id": 1,
-        "translation": "a",
-        "score": 0.5,
-        "translations": ["a", "b"],
-        "scores": [[0.5], [1.5, 2]],
-    }
-    one, two, three = good(
-        write(
-            tmp_path,
-            "s",
-            rows(
-                {
-                    **nbest,
-                    "text": "quelle",
-                    "document": "d",
-                    "position": 4,
-                    "alignments": [[[0, 0]], []],
-                    "domain": "x",
-                },
-                {"sentence_id": "z", "translation": "only", "score": 2},
-                {"sentence_id": 3, "translation": "", "score": float("-inf")},
-            ),
-        ),
-        "sockeye",
-    )
-    assert (one.id, one.source, one.document, one.position, one.extra) == (
-        "1",
-        "quelle",
-        "d",
-        4,
-        {"domain": "x"},
-    )
-    assert [(c.text, c.logprob, c.fields) for c in one.candidates] == [
-        ("a", None, {"score": 0.5, "alignment": [[0, 0]]}),
-        ("b", None, {"score": 1.5, "alignment": [], "factor_scores": [2]}),
-    ]
-    assert (two.id, two.candidates[0].text, two.candidates[0].fields) == ("z", "only", {"score": 2})
-    assert (three.candidates[0].text, three.candidates[0].fields) == ("", {})
 
 
 # sources and documents by line
@@ -262,13 +186,13 @@ FINE = "0 ||| a b ||| LM0= -3 ||| -5\n{}\n1 ||| e f ||| LM0= -3 ||| -5\n"
         ("0 ||| c d ||| LM0= -4 -6", "m:2: 3 columns, line 1 has 4"),
         ("0 || c d ||| LM0= -4 ||| -6", r"m:2: 3 columns, line 1 has 4.*'\|\|' in its place"),
         ("0 ||| c d || LM0= -4 ||| -6", "m:2: 3 columns, line 1 has 4"),
-        ("0 ||| c d ||| LM0= -4 || -6", r"m:2: LM0: found '\|\|'"),
+        ("0 ||| c d ||| LM0= -4 || -6", r"m:2: 3 columns, line 1 has 4.*'\|\|' in its place"),
         ("0 | c d ||| LM0= -4 ||| -6", "m:2: 3 columns, line 1 has 4"),
         ("0 ||| c d ||| LM0= -4 ||| -6 |||", r"m:2: 5 columns, line 1 has 4. Is there \|\|\| in a"),
         ("0 ||| c ||| 1 ||| 2 ||| -6", "m:2: 5 columns, line 1 has 4"),
-        ("0 ||| c ||| d ||| LM0= -4 ||| -6", "m:2: features: found 'd'"),
+        ("0 ||| c ||| d ||| LM0= -4 ||| -6", "m:2: 5 columns, line 1 has 4"),
         ("0 |||| c d ||| LM0= -4 ||| -6", r"m:2: found '\|\|\|\|' at character 3, expected \|\|\|"),
-        ("0 ||| c d |||| LM0= -4 ||| -6", r"m:2: features: found '\|'"),
+        ("0 ||| c d |||| LM0= -4 ||| -6", r"m:2: found '\|\|\|\|' at character 11"),
     ],
 )
 def test_a_bar_too_few_or_too_many_shifts_nothing(tmp_path: Path, line: str, message: str) -> None:

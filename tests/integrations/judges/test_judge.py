@@ -290,24 +290,6 @@ def test_a_text_that_no_answer_has_a_value_for_is_nan(kind: str, folder: dict[st
 # servers that misbehave
 
 
-def test_late_answers_come_to_their_questions(folder: dict[str, str]) -> None:
-    """The first reply comes last; no more are open than connections."""
-    last = threading.Event()
-
-    def answer(seen: Seen, number: int) -> Reply:
-        reply = judged(seen)
-        if number == 3:
-            last.set()
-        reply.hold = last if number == 0 else None
-        return reply
-
-    texts = [f"h{i}" for i in range(20)]
-    with serving(answer) as server:
-        values = judge(server, connections=3, **folder).score(texts, None, ["s"] * 20)
-    assert values.tolist() == [verdict("s", "", text) for text in texts]
-    assert 1 < server.most_open <= 3
-
-
 @pytest.mark.parametrize("status", [400, 413, 500])
 def test_a_text_that_a_server_fails_at_is_an_error_of_its_list(
     status: int, folder: dict[str, str]
@@ -531,21 +513,6 @@ def test_answers_in_memory_stay_while_any_thread_uses_them(
 def _use(kept_answers: KeptAnswers) -> None:
     with kept_answers.in_use():
         pass
-
-
-def test_several_threads_count_what_they_spend(folder: dict[str, str]) -> None:
-    with serving(judged) as server:
-        metric = judge(server, **folder)
-        texts = [[f"h{thread} {i}" for i in range(10)] for thread in range(4)]
-        threads = [
-            threading.Thread(target=metric.score, args=(of_thread, None, ["s"] * 10))
-            for of_thread in texts
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert spent(metric)["calls"] == len(server.seen) == 40
 
 
 # settings

@@ -171,36 +171,6 @@ def systems(n: int) -> Iterator[dict[str, Any]]:
         }
 
 
-def test_score_and_compare_print_its_scores(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    texts = {"h": ["a", "b"], "r": ["c", "d"], "s": ["e", "f"]}
-    for name, lines in texts.items():
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
-    h, r, s = (str(tmp_path / name) for name in texts)
-    cache = ["--cache", str(tmp_path / "cache")]
-    source = write_lists(tmp_path / "systems.jsonl", systems(8))
-    with serving(judged) as server:
-        metrics = ["-m", spec(server), spec(server, "judge")]
-        scoring = ["score", "--hypotheses", h, "--references", r, "--sources", s]
-        assert main([*scoring, *metrics, *cache, "--format", "json"]) == 0
-        shown = capsys.readouterr()
-        for reference in (("", ""), ("c", "d")):
-            mean = np.mean([verdict(*each) for each in zip("ef", reference, "ab", strict=True)])
-            assert f'"mean": {mean}' in shown.out
-        assert "judges: 4 calls, 400 tokens of prompts" in shown.err
-        comparing = ["compare", str(source), *metrics, *cache, "--draws", "100"]
-        assert main([*comparing, "--format", "json"]) == 0
-        printed = capsys.readouterr().out
-        for name in ("one", "two"):
-            values = [
-                verdict(f"{'st'[j]}{i}", "", f"{name} {i}" + "." * j)
-                for i in range(8)
-                for j in range(2)
-            ]
-            assert str(np.mean(values))[:8] in printed
-
-
 @SAID
 def test_means_leave_out_what_has_no_value(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -17,8 +17,8 @@ import pytest
 
 from benchmarks.support.scripted_replies import Script
 from discorank.integrations.proxy.connections import listening
-from discorank.integrations.proxy.json_forms import with_form
 from discorank.integrations.proxy.settings import DoorSettings
+from discorank.integrations.proxy.tool_calls import with_form
 
 from ...support.proxying import Proxy, proxying, send
 from ...support.waiting import PATIENCE_SECONDS, wait_until

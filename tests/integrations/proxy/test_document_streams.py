@@ -137,7 +137,7 @@ def test_what_comes_to_nothing_leaves_the_document_as_it_was() -> None:
         await asyncio.sleep(0)
         behind = asyncio.create_task(decide(documents, "d", 2, "t2"))
         await asyncio.sleep(0)
-        assert "position 1 is under way" in await refused(documents, "d", 1)
+        assert "position 1 is in progress" in await refused(documents, "d", 1)
         failing.set()
         outcomes = await asyncio.gather(first, behind, return_exceptions=True)
         assert isinstance(outcomes[0], OSError)
@@ -185,9 +185,9 @@ def test_documents_are_forgotten() -> None:
         assert len(documents) == 2
         assert "not known" in await refused(documents, "b", 2)
         async with documents.turn("c", 1), documents.turn("d", 1):
-            assert "2 documents are under way" in await refused(documents, "e", 0)
+            assert "2 documents are in progress" in await refused(documents, "e", 0)
             clock.now = 100.0
-            assert "2 documents are under way" in await refused(documents, "e", 0)
+            assert "2 documents are in progress" in await refused(documents, "e", 0)
         await decide(documents, "e", 0, "t")
 
     run(steps)

@@ -19,7 +19,8 @@ from discorank.integrations.proxy.candidate_draw import (
     CandidateDraw,
     Upstream,
 )
-from discorank.integrations.proxy.json_forms import MAX_STEPS, with_form
+from discorank.integrations.proxy.settings import UpstreamSpec
+from discorank.integrations.proxy.tool_calls import MAX_STEPS, with_form
 from discorank.integrations.server.exchange import Exchange
 from discorank.metrics.errors import InputError
 from discorank.metrics.storage.limits import use_limits
@@ -150,7 +151,7 @@ def test_a_server_that_refuses_n_is_asked_n_times() -> None:
 
 def test_what_was_ignored_is_asked_again() -> None:
     now = [0.0]
-    upstream = Upstream(cast(Exchange, None), clock=lambda: now[0])
+    upstream = Upstream(cast(Exchange, None), UpstreamSpec("", ""), print, lambda: now[0])
     for is_one in (True, True, False, True, True):
         upstream.gave(is_one)
         assert upstream.accepts_n
@@ -333,14 +334,14 @@ def test_features_choose_and_their_log_probabilities_stay_here() -> None:
     assert reply.json()["choices"][0]["logprobs"] is None
     assert about(reply)["candidates"][0]["logprob"] == -0.5
     assert chat.json()["choices"][0]["message"]["content"] == "a"
-    assert [seen.body["logprobs"] for seen in proxy.upstream.seen] == [1, 1, True, True]
+    assert [seen.body["logprobs"] for seen in proxy.upstream.seen] == [1, True]
 
 
 def test_without_log_probabilities_there_is_no_choice() -> None:
     deciders: Any = {"chrf": MBRDecoder(utility="chrf", weights="logprob", nbest=None)}
     with proxying(Script(logprobs=False), deciders=deciders) as proxy:
         status, message = error(ask(proxy))
-    assert (status, "log-probabilities" in message) == (503, True)
+    assert (status, "log-probabilities" in message) == (502, True)
 
 
 SCHEMA = {

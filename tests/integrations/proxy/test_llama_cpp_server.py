@@ -60,7 +60,7 @@ def proxy(llama: Server) -> Iterator[Proxy]:
         "chrf": MBRDecoder(utility="chrf", nbest=None),
         "rerank": Reranker(features={"logprob": 1.0}, nbest=None),
     }
-    with proxying(url=llama.url, deciders=deciders, num_candidates=3, prefer="any") as running:
+    with proxying(url=llama.url, deciders=deciders, num_candidates=3) as running:
         yield running
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.support.scripted_replies import Script
 from discorank.integrations.proxy.candidate_draw import CandidateDraw
-from discorank.integrations.proxy.panel import UpstreamSpec, read_upstreams
+from discorank.integrations.proxy.settings import UpstreamSpec, read_upstreams
 from discorank.integrations.server import exchange
 from discorank.metrics.errors import InputError
 from discorank.rerank.mbr import MBRDecoder
@@ -81,7 +81,9 @@ def test_one_slow_one_wrong_one_dying(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds_left = CandidateDraw._seconds_left
 
     def patient_seconds_left(draw: CandidateDraw) -> float | None:
-        return seconds_left(draw) if sum(share.is_over for share in draw._shares) == 2 else None
+        return (
+            seconds_left(draw) if sum(share.drawing.done for share in draw._shares) == 2 else None
+        )
 
     monkeypatch.setattr(CandidateDraw, "_seconds_left", patient_seconds_left)
     never = threading.Event()
@@ -123,20 +125,6 @@ def test_a_model_over_its_rate_limit_pauses_alone(monkeypatch: pytest.MonkeyPatc
         reply = ask(proxy)
         assert outcomes(reply) == {"busy": ("answered", 4), "other": ("answered", 4)}
         assert upstreams["busy"].num_requests == 2
-
-
-def test_where_no_other_model_answers_the_pause_is_waited_for() -> None:
-    def fault(body: Any, number: int) -> str | None:
-        return None if number else "status-429-after-0.2"
-
-    scripts = {"busy": saying(RIGHT, fault=fault), "dead": dead()}
-    with panelling(scripts, connection={"retries": 0}) as (proxy, upstreams):
-        reply = ask(proxy)
-        assert text(reply) == RIGHT
-        assert outcomes(reply) == {"busy": ("answered", 4), "dead": ("failed", 0)}
-        assert upstreams["busy"].num_requests == 2
-        first, second = upstreams["busy"].seen
-        assert second.came_at - first.came_at >= 0.19
 
 
 def test_a_dead_model_fails_nobody_and_is_tried_once_a_request() -> None:
@@ -378,32 +366,15 @@ def called(reply: Any) -> Any:
 # costs
 
 
-def test_costs_stand_in_headers_in_the_answer_and_in_counters() -> None:
+def test_costs_are_in_the_answer() -> None:
     scripts = {"a": saying("one two three"), "dead": dead(), "b": saying("one two")}
     with panelling(scripts, connection={"retries": 0}) as (proxy, _):
         reply = ask(proxy)
-        counters = send("GET", f"{proxy.server.address}/metrics").text
     about = reply.json()["discorank"]
     a, dead_one, b = about["models"]
     assert (a["requests"], a["completion_tokens"], b["completion_tokens"]) == (1, 12, 8)
     assert "status 500" in dead_one["problem"]
     assert reply.json()["usage"]["completion_tokens"] == 20
-    costs = reply.headers["x-discorank-models"].split(", ")
-    assert [cost.split("; ")[:3] for cost in costs] == [
-        ["a", "answered", "n=4"],
-        ["dead", "failed", "n=0"],
-        ["b", "answered", "n=4"],
-    ]
-    assert all(0 < float(cost.rpartition("seconds=")[2]) < 60 for cost in costs)
-    lines = counters.splitlines()
-    for line in (
-        'discorank_model_asked_total{outcome="failed",system="dead"} 1.0',
-        'discorank_model_tokens_total{kind="completion",system="a"} 12.0',
-        'discorank_model_requests_total{system="b"} 1.0',
-        'discorank_model_seconds_count{system="a"} 1.0',
-        f'discorank_model_chosen_total{{system="{about["system"]}"}} 1.0',
-    ):
-        assert line in lines
 
 
 # priors and means

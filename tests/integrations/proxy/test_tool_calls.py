@@ -179,23 +179,6 @@ def test_what_most_say_is_chosen_by_the_utility() -> None:
     assert about(answer)["decoder"] == "chrf"
 
 
-def test_the_text_of_an_argument_is_chosen_by_the_utility() -> None:
-    texts = ["fine weather in Oslo", "rain", "fine weather in the city of Oslo", "weather in Oslo"]
-    queries = [calling(("search", {"query": text, "k": 5})) for text in texts]
-    other = calling(("search", {"query": "weather in Oslo", "k": 9}))
-    tools = [tool("search", {"type": "object"})]
-    with answering([other, *queries], argument_text="query") as (_, client):
-        answer = create(client, tools=tools)
-    best = decode(texts, "chrf")
-    assert about(answer)["index"] == best.index + 1
-    assert about(answer)["decoder"] == "chrf"
-    assert about(answer)["utility"] == pytest.approx(best.utility)
-    # where one has no such text, votes decide
-    bare = calling(("search", {"k": 5}))
-    with answering([bare, *queries, bare], argument_text="query") as (_, client):
-        assert about(create(client, tools=tools))["index"] == 0
-
-
 def test_a_stream_brings_whole_calls() -> None:
     oslo, clock = ("weather", {"city": "Oslo"}), ("clock", {"zone": "CET"})
     choices = [calling(oslo, clock), talking("x"), calling(clock, oslo)]

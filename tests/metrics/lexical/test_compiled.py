@@ -22,7 +22,6 @@ from sacrebleu.metrics import ter as sacrebleu
 from discorank.metrics.base import Metric
 from discorank.metrics.errors import InputError
 from discorank.metrics.lexical import compiled, meteor, ngrams
-from discorank.metrics.lexical import ngrams as list_matches
 from discorank.metrics.lexical.bleu import BLEU
 from discorank.metrics.lexical.chrf import ChrF
 from discorank.metrics.lexical.meteor import METEOR
@@ -139,8 +138,8 @@ def test_numpy_takes_what_has_no_room_in_keys(kernels: ModuleType) -> None:
     symbols = Ragged.of_rows([np.arange(26)])
     block = Block(np.array([0]), np.array([0]))
     with taken(kernels):
-        assert list_matches.list_matches(symbols, [block], 16) is None
-        matches = list_matches.list_matches(symbols, [block], 4)
+        assert ngrams.compiled_matches(symbols, [block], 16) is None
+        matches = ngrams.compiled_matches(symbols, [block], 4)
     assert matches is not None
     assert matches.tolist() == [[26], [25], [24], [23]]
 
@@ -148,9 +147,9 @@ def test_numpy_takes_what_has_no_room_in_keys(kernels: ModuleType) -> None:
 def test_numpy_takes_large_lists(kernels: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     symbols = Ragged.of_rows([np.arange(4)] * 3)
     block = Block(np.arange(2), np.arange(2, 3))
-    monkeypatch.setattr(list_matches, "MAX_TEXTS", 1)
+    monkeypatch.setattr(ngrams, "MAX_TEXTS", 1)
     with taken(kernels):
-        assert list_matches.list_matches(symbols, [block], 2) is None
+        assert ngrams.compiled_matches(symbols, [block], 2) is None
 
 
 def test_long_texts_of_few_words_are_refused(

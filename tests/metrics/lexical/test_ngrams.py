@@ -69,10 +69,9 @@ def test_equals_counting(lists: Lists, order: int) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_cutting_the_work_up_changes_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small tiles, few cells and pairs at a time, rare n-grams counted in short lists: the same numbers."""
+    """Few cells and pairs at a time, rare n-grams counted in short lists: the same numbers."""
     r = random.Random(seed)
     monkeypatch.setattr(clipped, "CELLS", r.choice([1, 60, 2000]))
-    monkeypatch.setattr(clipped, "TILE", r.choice([1, 3, 64]))
     monkeypatch.setattr(clipped, "RARE_HEIGHT", r.choice([1, 4, 1000]))
     monkeypatch.setattr(clipped, "RARE_PART", r.choice([1, 2, 16]))
     monkeypatch.setattr(clipped, "PAIRS", r.choice([1, 7, 1 << 18]))
@@ -89,8 +88,7 @@ def test_many_texts_use_the_rare_path() -> None:
     check([(texts, None), (texts[:100], texts[50:])], 4)
 
 
-def test_orders_beyond_one_key() -> None:
-    """Many symbols leave room for few of them in 63 bits: later orders need another sort."""
+def test_many_different_symbols() -> None:
     r = random.Random(1)
     texts = [[r.randrange(1 << 30) for _ in range(30)] for _ in range(40)]
     texts += [text[r.randrange(10) :] + texts[0][:9] for text in texts]
@@ -101,7 +99,7 @@ def test_thousands_of_single_pairs() -> None:
     r = random.Random(2)
     lists = [
         ([[r.randrange(4) for _ in range(6)]], [[r.randrange(4) for _ in range(6)]])
-        for _ in range(3000)
+        for _ in range(1000)
     ]
     check(lists, 3)
 

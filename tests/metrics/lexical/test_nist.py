@@ -16,7 +16,7 @@ from nltk.translate.nist_score import corpus_nist  # type: ignore[import-untyped
 
 from discorank import Document, InputError, MBRDecoder, load_metric
 from discorank.cli.main import main
-from discorank.metrics.lexical import nist as weighted
+from discorank.metrics.lexical import ngrams as weighted
 from discorank.metrics.lexical.nist import BETA, NIST, Information
 
 TEXTS = ["a b a", "a c"]  # 5 words: a 3, b 1, c 1; a b, b a, a c and a b a once

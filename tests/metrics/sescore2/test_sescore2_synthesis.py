@@ -27,8 +27,8 @@ from discorank.metrics.sescore2.training.edits import (
     joined,
     mined,
     sampled,
+    split_words,
     stop_words,
-    word_splitter,
 )
 from discorank.metrics.sescore2.training.severity import (
     Judge,
@@ -38,7 +38,7 @@ from discorank.metrics.sescore2.training.severity import (
     by_rule,
     inverse_frequencies,
 )
-from discorank.metrics.sescore2.training.synthesis import Search, margins, means, unit
+from discorank.metrics.sescore2.training.synthesis import margins, means, nearest, unit
 
 from ...support.examples import examples
 
@@ -46,7 +46,6 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "sescore2"
 MLM = str(GOLDEN / "tiny_mlm")
 BOUNDED = examples(8)
 SENTENCES = st.lists(st.sampled_from("abcde"), max_size=14)
-SPLIT = word_splitter("unicode")
 
 
 @cache
@@ -74,7 +73,7 @@ def plain_distance(a: Sequence[str], b: Sequence[str]) -> int:
 @BOUNDED
 def test_words_join_to_their_text(text: str) -> None:
     plain = " ".join(text.split())
-    assert joined(SPLIT(plain)) == plain
+    assert joined(split_words(plain)) == plain
 
 
 @pytest.mark.parametrize(
@@ -97,27 +96,21 @@ def test_words_join_to_their_text(text: str) -> None:
     ],
 )
 def test_words_of_many_languages(text: str, expected: list[str]) -> None:
-    assert [word.strip() for word in SPLIT(text)] == expected
+    assert [word.strip() for word in split_words(text)] == expected
 
 
 def test_emoji_count_as_punctuation() -> None:
     assert [
         is_punctuation(word)
-        for word in SPLIT("👨\u200d👩\u200d👧 ❤\ufe0f 🇩🇪 ok ... 1\ufe0f\u20e3 7")
+        for word in split_words("👨\u200d👩\u200d👧 ❤\ufe0f 🇩🇪 ok ... 1\ufe0f\u20e3 7")
     ] == ([True, True, True, False, True, True, True, False, False])
 
 
 def test_edited_words_join_with_their_own_spaces() -> None:
     assert joined(
-        applied(SPLIT("(A cat) sat."), [Edit(0, 0, (" Then",)), Edit(4, 5, (" ran", ","))])
+        applied(split_words("(A cat) sat."), [Edit(0, 0, (" Then",)), Edit(4, 5, (" ran", ","))])
     ) == ("Then (A cat) ran,.")
-    assert joined(applied(SPLIT("Cats sat."), [Edit(0, 0, (" Two",))])) == "Two Cats sat."
-
-
-def test_texts_that_are_split_already() -> None:
-    assert word_splitter("whitespace")("a  b, c") == (" a", " b,", " c")
-    with pytest.raises(InputError, match="latin"):
-        word_splitter("latin")
+    assert joined(applied(split_words("Cats sat."), [Edit(0, 0, (" Two",))])) == "Two Cats sat."
 
 
 # edits
@@ -183,12 +176,9 @@ def test_sampled_edits(anchor: list[str], neighbour: list[str], seed: int, many:
 # neighbours
 
 
-def nearest(
-    vectors: Any, texts: Sequence[str], k: int, count_self: bool = False
-) -> tuple[Any, Any]:
-    """The neighbours of all rows and their margins."""
-    neighbours = Search(vectors, texts, k, count_self=count_self)(np.arange(len(vectors)))
-    return neighbours, margins(neighbours, means(neighbours), means(neighbours))
+def all_margins(ids: Any, cosines: Any) -> Any:
+    mean = means(ids, cosines)
+    return margins(ids, cosines, mean[:, None], mean)
 
 
 @pytest.mark.parametrize(
@@ -198,13 +188,14 @@ def test_golden_margins(convention: str, count_self: bool) -> None:
     case = golden("margin")
     expected = case[convention]
     vectors = unit(np.array(case["vectors"]))
-    rows = np.arange(len(vectors))
-    neighbours, values = nearest(vectors, [str(row) for row in rows], case["k"], count_self)
-    assert neighbours["id"].tolist() == expected["top_ids"]
+    texts = [] if count_self else [str(row) for row in range(len(vectors))]
+    neighbours, cosines = nearest(vectors, texts, case["k"])
+    values = all_margins(neighbours, cosines)
+    assert neighbours.tolist() == expected["top_ids"]
     if count_self:
-        np.testing.assert_allclose(neighbours["cosine"], expected["similarities"], atol=1e-6)
+        np.testing.assert_allclose(cosines, expected["similarities"], atol=1e-6)
         order = np.argsort(-values, axis=1, kind="stable")
-        assert np.take_along_axis(neighbours["id"], order, 1).tolist() == expected["sorted_ids"]
+        assert np.take_along_axis(neighbours, order, 1).tolist() == expected["sorted_ids"]
         np.testing.assert_allclose(
             np.take_along_axis(values, order, 1), expected["sorted_margins"], atol=1e-6
         )
@@ -216,7 +207,7 @@ def test_golden_margins(convention: str, count_self: bool) -> None:
             for i, m in sorted(zip(ids, ms, strict=True), key=lambda p: -p[1])
             if m >= case["threshold"] and i != row
         ]
-        for row, (ids, ms) in enumerate(zip(neighbours["id"], values, strict=True))
+        for row, (ids, ms) in enumerate(zip(neighbours, values, strict=True))
     ]
     assert list(map(sorted, kept)) == list(map(sorted, expected["kept_ids"]))
 
@@ -244,15 +235,14 @@ def test_neighbours_are_those_of_a_double_loop(n: int, k: int, seed: int) -> Non
     random = np.random.default_rng(seed)
     vectors = unit(np.abs(random.normal(size=(n, 5))).astype(np.float32) + 0.1)
     texts = [f" {i}" if i % 4 else "same " for i in range(n)]
-    neighbours, values = nearest(vectors, texts, k)
+    neighbours, cosines = nearest(vectors, texts, k)
+    values = all_margins(neighbours, cosines)
     for row, expected in enumerate(plain_nearest(vectors, texts, range(n), min(k, n - 1))):
-        there = neighbours["id"][row] >= 0
+        there = neighbours[row] >= 0
         assert there.sum() == len(expected)
-        np.testing.assert_allclose(
-            neighbours["cosine"][row][there], [c for c, _ in expected], atol=1e-5
-        )
+        np.testing.assert_allclose(cosines[row][there], [c for c, _ in expected], atol=1e-5)
         np.testing.assert_allclose(values[row][there], [m for _, m in expected], atol=1e-4)
-        assert all(texts[i].strip() != texts[row].strip() for i in neighbours["id"][row][there])
+        assert all(texts[i].strip() != texts[row].strip() for i in neighbours[row][there])
 
 
 def test_vectors_without_direction_are_refused() -> None:

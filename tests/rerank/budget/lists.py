@@ -8,8 +8,8 @@ from typing import TypeVar
 import numpy as np
 
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.budget.plan import plan
-from discorank.rerank.budget.requests import Estimate, Request
+from discorank.rerank.budget.plan import Estimate, plan
+from discorank.rerank.budget.posterior import Request
 from discorank.rerank.engines.expectation import expected_utility
 
 T = TypeVar("T")

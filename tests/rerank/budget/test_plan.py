@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.budget.plan import num_pairs, plan
-from discorank.rerank.budget.requests import Request
+from discorank.rerank.budget.posterior import Request
 from discorank.rerank.engines.expectation import expected_utility
 
 from .lists import blocks_of, drive, estimate_of, matrices, regret_of

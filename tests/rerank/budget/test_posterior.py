@@ -180,13 +180,16 @@ def test_what_the_posterior_says_is_true_of_synthetic_lists() -> None:
     for seed in range(60):
         matrix, cheap = matrices(seed, 12)
         problem = problem_of(cheap, np.full(matrix.shape, 1 / 12))
-        found = drive(adaptive(Observed(replace(problem, pairs=40))), blocks_of(matrix))
-        assert found.evidence is not None
+        values, evidence, _ = drive(
+            adaptive(Observed(replace(problem, pairs=40))), blocks_of(matrix)
+        )
+        assert evidence is not None
         exact = matrix.mean(axis=1)
-        chosen = int(np.argmax(found.values))
+        chosen = int(np.argmax(values))
         same.append(chosen == int(np.argmax(exact)))
         losses.append(exact.max() - exact[chosen])
-        stated.append((found.evidence.confidence, found.evidence.regret))
+        odds, loss = np.exp(evidence.features[1:3])
+        stated.append((odds / (1 + odds), loss * evidence.spread))
     confidence, regret = np.mean(stated, axis=0)
     assert 0.3 < np.mean(same) < 0.95
     assert abs(np.mean(same) - confidence) < 0.08

@@ -12,34 +12,27 @@ from discorank.rerank.budget.statement import (
     Constants,
     Evidence,
     Target,
-    features_of,
     stated,
 )
 
-EVIDENCE = Evidence(
-    confidence=0.9,
-    regret=0.02,
-    spread=0.5,
-    pairs=100,
-    share=0.25,
-    candidates=16,
-    places=1,
-    noise=0.2,
-    row=0.1,
-    column=0.3,
-    tails=3.0,
-    ties=0.0,
-    self_gap=2.0,
-    settled=0.5,
-    gap=0.4,
-    step=0.0,
-)
-NUM_FEATURES = len(features_of(EVIDENCE))
+# a confidence of 0.9 and a regret of 0.04 spreads, 100 pairs that are a quarter of those of 16 candidates
+POSTERIOR = (1, log(9), log(0.04), 0, log(0.25), 0, 0, log(0.2), log(0.1), log(0.3))
+FEATURES = np.array([*POSTERIOR, log(3), 0, log(3), 0, 0.5, log(1.4), 0])
+EVIDENCE = Evidence(0.5, FEATURES)
+
+
+def changed(**values: float) -> Evidence:
+    """The evidence with other features."""
+    names = ["odds", "loss", "candidates", "noise", "tails", "gap"]
+    features = FEATURES.copy()
+    for name, value in values.items():
+        features[[1, 2, 5, 7, 10, 15][names.index(name)]] = value
+    return Evidence(0.5, features)
 
 
 def line(of: int, size: float) -> tuple[float, ...]:
     """Coefficients of one feature."""
-    return tuple(size if i == of else 0.0 for i in range(NUM_FEATURES))
+    return tuple(size if i == of else 0.0 for i in range(len(FEATURES)))
 
 
 @pytest.fixture
@@ -55,7 +48,7 @@ def odds(share: float) -> float:
 
 @pytest.mark.usefixtures("constants")
 def test_a_statement_by_hand() -> None:
-    raw = odds((0.9 * 1000 + 0.5) / 1001)
+    raw = odds(0.9)
     said = stated(EVIDENCE, of_scores=False, stopped=False)
     assert odds(said.confidence) == pytest.approx(raw - 1)
     assert (said.regret, said.spread) == pytest.approx((0.06, 0.5))
@@ -80,13 +73,13 @@ def test_every_bound_of_a_target_is_met() -> None:
 @pytest.mark.parametrize("of_scores", [False, True])
 @pytest.mark.parametrize("stopped", [False, True])
 def test_the_constants_say_more_where_more_is_known(of_scores: bool, stopped: bool) -> None:
-    before = stated(EVIDENCE._replace(confidence=0.5, regret=0.1), of_scores, stopped=stopped)
-    after = stated(EVIDENCE._replace(confidence=0.99, regret=0.001), of_scores, stopped=stopped)
+    before = stated(changed(odds=0.0, loss=log(0.2)), of_scores, stopped=stopped)
+    after = stated(changed(odds=log(99), loss=log(0.002)), of_scores, stopped=stopped)
     assert 0 < before.confidence < after.confidence < 1
     assert after.regret < before.regret
 
 
 def test_regrets_have_a_most() -> None:
     """Of evidence unlike any other a loss is not said to be more than a few spreads."""
-    strange = EVIDENCE._replace(tails=1e12, noise=1e-8, candidates=4000, regret=np.inf, gap=0.0)
+    strange = changed(tails=log(1e12), noise=log(1e-8), candidates=log(250), loss=log(3), gap=0.0)
     assert stated(strange, of_scores=False, stopped=False).regret <= exp(1) * strange.spread

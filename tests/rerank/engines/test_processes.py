@@ -21,11 +21,11 @@ from discorank.rerank.engines import processes
 from discorank.rerank.engines.interface import Engine
 from discorank.rerank.engines.processes import ProcessEngine
 from discorank.rerank.mbr import MBRDecoder
-from discorank.rerank.runs.row_forms import json_row
+from discorank.rerank.runs.run import json_row
 
 from ...support import faulty
 from ...support.lists import made_lists, write_lists
-from ...support.waiting import PATIENCE_SECONDS, wait_until
+from ...support.waiting import PATIENCE_SECONDS, has_rows, wait_until
 
 ROOT = Path(__file__).parents[3]
 
@@ -113,25 +113,27 @@ def test_a_worker_that_is_killed_is_replaced() -> None:
     with ProcessEngine(2) as engine:
         some = decoder.decode(lists, engine)
         own_rows = [json_row(next(iter(some)))]
-        kill(engine)
+        kill(engine.workers[0])
         own_rows += [json_row(ranking) for ranking in some]
         assert sum(worker.died for worker in engine.status().workers) == 1
     assert own_rows == rows(decoder, lists)
 
 
-def test_workers_that_die_one_after_the_other_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_that_die_one_after_the_other_end_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(processes, "DEATHS", 1)
+    monkeypatch.setenv(faulty.GATES, str(tmp_path))
     with ProcessEngine(1) as engine:
-        engine.load(MBRDecoder(utility="chrf").metrics)
         call = engine._call
 
-        def dying(*arguments: Any) -> None:
-            call(*arguments)
-            kill(engine)
+        def dying(worker: processes.WorkerProcess, *arguments: Any) -> None:
+            call(worker, *arguments)
+            kill(worker)
 
         monkeypatch.setattr(engine, "_call", dying)
         with pytest.raises(ResourceError, match="2 workers in a row died"):
-            rows(MBRDecoder(utility="chrf"), list(made_lists(5, 3)), engine)
+            engine.load([faulty.Loading()])
 
 
 def test_processes_that_the_system_refuses_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +177,7 @@ def test_interrupts_leave_a_resumable_run_and_no_process(
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
     reached = gate.with_suffix(".reached")
-    wait_until(lambda: reached.exists() or process.poll() is not None)
+    wait_until(lambda: (reached.exists() and has_rows(out)) or process.poll() is not None)
     process.send_signal(number)
     assert process.wait(PATIENCE_SECONDS) == code
     wait_until(lambda: not workers(tmp_path))
@@ -187,9 +189,9 @@ def test_interrupts_leave_a_resumable_run_and_no_process(
     assert out.read_bytes() == whole.read_bytes()
 
 
-def kill(engine: ProcessEngine) -> None:
-    """Kills the process of the first worker."""
-    for process in (engine.workers[0].pool._processes or {}).values():
+def kill(worker: processes.WorkerProcess) -> None:
+    """Kills the process of a worker."""
+    for process in (worker.pool._processes or {}).values():
         process.kill()
 
 

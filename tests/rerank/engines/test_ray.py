@@ -39,7 +39,7 @@ from discorank.rerank.engines.status import WorkerMeter
 from discorank.rerank.lists import read_list
 from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.reranker import Reranker
-from discorank.rerank.runs.row_forms import json_row
+from discorank.rerank.runs.run import json_row
 
 from ...support import faulty, judging
 from ...support.lists import WORDS, different_texts, made_lists, write_lists
@@ -74,12 +74,12 @@ def slow(*values: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One Ray session with four logical cores for all tests, whose workers know the folder of gates."""
+    """One Ray session with six logical cores for all tests, whose workers know the folder of gates."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv(faulty.GATES, str(tmp_path_factory.mktemp("gates")))
         ray.init(
             address="local",
-            num_cpus=4,
+            num_cpus=6,
             include_dashboard=False,
             logging_level="ERROR",
             log_to_driver=False,
@@ -88,11 +88,19 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         ray.shutdown()
 
 
+@pytest.fixture(scope="module")
+def two(cluster: None) -> Iterator[RayEngine]:
+    """Two actors, which the tests that kill none share."""
+    with RayEngine(RaySettings(actors=2)) as engine:
+        yield engine
+
+
 @pytest.fixture
-def on_ray(cluster: None) -> Iterator[None]:
-    """The session, and the certainty that a test leaves no actor in it."""
+def on_ray(two: RayEngine) -> Iterator[None]:
+    """The session, and the certainty that a test leaves no actor in it but the shared ones."""
     yield
-    wait_until(lambda: ray.available_resources().get("CPU") == 4, "an actor was left behind")
+    free = 6 - len(two.actors)
+    wait_until(lambda: ray.available_resources().get("CPU") == free, "an actor was left behind")
 
 
 def decode(source: str | Path, out: Path, utility: str, *more: str) -> int:
@@ -140,16 +148,15 @@ def of_systems(candidates: Sequence[Any]) -> list[dict[str, Any]]:
     return [{"text": text, "system": f"s{i}"} for i, text in enumerate(texts)]
 
 
-def test_texts_under_a_budget_are_represented_once(on_ray: None) -> None:
+def test_texts_under_a_budget_are_represented_once(on_ray: None, two: RayEngine) -> None:
     """Steps of a list go to the worker that has its texts."""
     records = [read_list(record) for record in made_lists(6, 14, seed=8)]
     decoder = MBRDecoder(f"bertscore({TINY})", budget=Budget(0.3, force=True))
-    with RayEngine(RaySettings(actors=2)) as engine:
-        engines: list[Engine] = [LocalEngine(), engine]
-        texts = []
-        for one in engines:
-            list(decoder.decode(records, one))
-            texts.append(one.status().work.texts)
+    engines: list[Engine] = [LocalEngine(), two]
+    texts = []
+    for one in engines:
+        list(decoder.decode(records, one))
+        texts.append(one.status().work.texts)
     assert texts[0] == texts[1]
 
 
@@ -354,7 +361,7 @@ def test_lists_split_over_four_actors_give_the_same_bytes(on_ray: None, split: N
 
 
 def test_large_lists_have_the_same_sums_whatever_the_tiles(
-    on_ray: None, split: None, monkeypatch: pytest.MonkeyPatch
+    on_ray: None, two: RayEngine, split: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only sums of tiles leave the workers, of which there are more than the local engine has tiles."""
     texts = different_texts(760)
@@ -382,20 +389,18 @@ def test_large_lists_have_the_same_sums_whatever_the_tiles(
         finished(work, step, value, outcome, actor)
 
     monkeypatch.setattr(ray_work.Work, "finished", measured)
-    with RayEngine(RaySettings(actors=2)) as engine:
-        assert rows_of(work, engine) == expected
+    assert rows_of(work, two) == expected
     assert len(sizes) > 8
     assert sum(sizes) < 760 * 760
 
 
-def test_split_lists_keep_their_matrices(on_ray: None, split: None) -> None:
+def test_split_lists_keep_their_matrices(on_ray: None, two: RayEngine, split: None) -> None:
     decoder = MBRDecoder(utility="chrf + 0.5*ter", keep_matrix=True)
     expected = [ranking.matrix for ranking in decoder.decode(LONG)]
-    with RayEngine(RaySettings(actors=2)) as engine:
-        for ranking, matrix in zip(decoder.decode(LONG, engine), expected, strict=True):
-            assert matrix is not None
-            assert ranking.matrix is not None
-            assert ranking.matrix.tobytes() == matrix.tobytes()
+    for ranking, matrix in zip(decoder.decode(LONG, two), expected, strict=True):
+        assert matrix is not None
+        assert ranking.matrix is not None
+        assert ranking.matrix.tobytes() == matrix.tobytes()
 
 
 @pytest.mark.parametrize("method", ["compare", slow("represent"), slow("reduce")])
@@ -433,7 +438,7 @@ def is_gone(name: Any) -> bool:
 
 
 def test_a_list_begins_anew_when_what_was_computed_is_lost(
-    on_ray: None, split: None, monkeypatch: pytest.MonkeyPatch
+    on_ray: None, two: RayEngine, split: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when a node dies with the representations that others should read."""
     decoder = MBRDecoder(utility="chrf", nbest=None)
@@ -457,9 +462,8 @@ def test_a_list_begins_anew_when_what_was_computed_is_lost(
         return follow(group, step, value, nbytes)
 
     monkeypatch.setattr(Group, "next", follow_and_lose)
-    with RayEngine(RaySettings(actors=2)) as engine:
-        rankings = [ranking.ranking for ranking in decoder.decode(lists, engine)]
-        assert [worker.died for worker in engine.status().workers] == [0, 0]
+    rankings = [ranking.ranking for ranking in decoder.decode(lists, two)]
+    assert [worker.died for worker in two.status().workers] == [0, 0]
     assert len(lost) == 1
     assert tries == {0, 1}
     assert rankings == [ranking.ranking for ranking in decoder.decode(lists)]
@@ -503,7 +507,7 @@ def test_a_stage_that_fails_is_the_error_of_its_list(
 
 
 def test_nothing_stays_in_the_object_store(
-    on_ray: None, split: None, monkeypatch: pytest.MonkeyPatch
+    on_ray: None, two: RayEngine, split: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def used() -> float:
         return float(
@@ -528,11 +532,10 @@ def test_nothing_stays_in_the_object_store(
         {"id": str(i), "candidates": [f"{WORDS[(i + j) % 21]} {j}" for j in range(400)]}
         for i in range(3)
     ]
-    with RayEngine(RaySettings(actors=2)) as engine:
-        assert len(list(decoder.decode(lists, engine))) == 3
-        assert max(held) > 400 * 400 * 8
-        assert engine.work.held_bytes == 0
-        wait_until(lambda: gc.collect() >= 0 and used() <= before, "something stays in the store")
+    assert len(list(decoder.decode(lists, two))) == 3
+    assert max(held) > 400 * 400 * 8
+    assert two.work.held_bytes == 0
+    wait_until(lambda: gc.collect() >= 0 and used() <= before, "something stays in the store")
 
 
 def test_comparing_actors_give_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
@@ -550,12 +553,11 @@ def test_comparing_actors_give_the_same_bytes(on_ray: None, tmp_path: Path) -> N
     assert sum(worker.work.pairs for worker in others) > 0
 
 
-def test_memory_that_runs_out_costs_nothing(on_ray: None, split: None) -> None:
+def test_memory_that_runs_out_costs_nothing(on_ray: None, two: RayEngine, split: None) -> None:
     work = [(MBRDecoder(utility=faulty.Hungry(), nbest=None), LONG)]
     expected = rows_of(work, LocalEngine())
-    with RayEngine(RaySettings(actors=2)) as engine:
-        assert rows_of(work, engine) == expected
-        assert [worker.died for worker in engine.status().workers] == [0, 0]
+    assert rows_of(work, two) == expected
+    assert [worker.died for worker in two.status().workers] == [0, 0]
 
 
 @pytest.mark.parametrize("at_work", [True, slow(False)])
@@ -772,7 +774,7 @@ def test_without_capacity_the_run_stops_and_can_go_on(
     settings = ("--set", "ray.cpus_per_actor=64", "--set", "ray.start_seconds=0.5")
     assert decode(source, out, "chrf", "--engine", "ray", "--set", "ray.actors=1", *settings) == 5
     assert (
-        "no worker for 0.5 s: wanted 1 x 64 CPUs and 0 GPUs, the cluster has {'CPU': 4.0}"
+        "no worker for 0.5 s: wanted 1 x 64 CPUs and 0 GPUs, the cluster has {'CPU': 6.0}"
         in capsys.readouterr().err
     )
     assert decode(source, out, "chrf") == 0

@@ -25,7 +25,7 @@ from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.ray.engine import RayEngine
 from discorank.rerank.engines.ray.settings import RaySettings
 from discorank.rerank.mbr import MBRDecoder
-from discorank.rerank.runs.row_forms import json_row
+from discorank.rerank.runs.run import json_row
 
 from ...support import faulty
 from ...support.lists import made_lists, write_lists

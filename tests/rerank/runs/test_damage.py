@@ -22,7 +22,7 @@ from discorank.rerank.runs.resumable import Checkpoint
 from discorank.rerank.runs.run_file import WrittenBytes, check_beside
 
 from ...support.lists import made_lists, write_lists
-from ...support.run_files import run_file, write_old_run_file
+from ...support.run_files import run_file
 
 NAMES = ("out", "out.errors.jsonl", "u", "out.run.json")
 
@@ -221,22 +221,6 @@ def test_damage_is_seen_in_an_output_of_many_chunks(
         assert f"its first {len(data)} bytes are not what" in capsys.readouterr().err
     out.write_bytes(whole)
     assert main(command) == 0
-
-
-@pytest.mark.parametrize("done", [20, 11])
-def test_a_run_file_of_an_earlier_version_is_refused(
-    tmp_path: Path, done: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = Kept(tmp_path, done=done)
-    before = run.outputs()
-    write_old_run_file(run.out)
-    assert run.decode() == 4
-    message = capsys.readouterr().err
-    assert "is of an earlier version of discorank" in message
-    assert "Restore it, or remove" in message
-    assert run.outputs() == before
-    with pytest.raises(InputError, match=r"earlier version.*give a copy under another name"):
-        check_beside(run.out)
 
 
 def test_a_run_file_that_has_lost_its_checksum_is_refused(

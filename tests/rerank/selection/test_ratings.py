@@ -13,7 +13,6 @@ from discorank.rerank.selection.ratings import (
     character_shares,
     rater_agreement,
     rater_figures,
-    span_agreement,
 )
 from discorank.rerank.selection.system_scores import (
     DocumentOutputs,
@@ -132,18 +131,3 @@ def test_spans_without_a_place_cover_nothing() -> None:
     gold = [RatedSpan(None, None, "major"), RatedSpan(0, 3, "major", in_source=True)]
     shares = character_shares([(TEXT, gold, [RatedSpan(0, 1, "minor")])])
     assert shares == (0.0, 1.0, 0.0)
-
-
-def test_error_free_texts_are_detected() -> None:
-    some = [RatedSpan(0, 1, "minor")]
-    both: list[tuple[list[RatedSpan], list[RatedSpan]]] = [
-        ([], []),
-        ([], some),
-        (some, []),
-        (some, some),
-        ([], []),
-    ]
-    found = span_agreement("esa", "chrf", [(TEXT, *markings) for markings in both])
-    assert found.ratings == 5
-    shares = (found.free_precision, found.free_recall, found.free_f1)
-    assert shares == pytest.approx((2 / 3, 2 / 3, 2 / 3))

@@ -12,14 +12,12 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from ...integrations.judges.injection import audited
-from ...integrations.judges.judge import JudgeMetric
 from ...metrics.base import Metric
-from ...metrics.errors import DiscorankError, InputError
+from ...metrics.errors import DiscorankError
 from ...metrics.execution.evaluate import compared, is_by_units, lift
 from ...metrics.execution.meter import Meter
 from ...metrics.execution.store import Fresh, Store
@@ -27,14 +25,13 @@ from ...metrics.mixture import Utility
 from ...metrics.registry import load_without_code
 from ...metrics.representations import Block, Reps
 from ...metrics.scorer import Scorer
-from ...metrics.spec.checked_settings import Field, settings
+from ...metrics.spec.checked_settings import settings
 from ...metrics.spec.user_code import CodeRefusedError
 from ...metrics.text.texts import NO_CONTEXT, Comparison, Document, Text
 from ...rerank.capabilities import FIRST_STAGE, MATRIX, PSEUDO_REFERENCES, SINGLE_LISTS
 from ...rerank.choice import Choice
 from ...rerank.estimator import Estimator
 from ...rerank.lists import CandidateList, Distinct
-from ...rerank.mbr import MBRDecoder
 from ...rerank.order import Order
 from ...rerank.pool import Pool
 from ...rerank.runs.run import RunSettings
@@ -58,13 +55,10 @@ class CheckOptions:
 
     Args:
         utility: a metric whose needs and cost are checked too; those of your own code or of a plug-in are not.
-        judge_audit: plant copies of candidates with words to the judge in so many lists, and count how often they are
-            chosen. This asks the judge of the utility, for every list some times as much as a decision does.
         format: text or json.
     """
 
     utility: str | None = None
-    judge_audit: Annotated[int, Field(ge=1)] | None = None
     format: Literal["text", "json"] = "text"
 
 
@@ -81,7 +75,7 @@ class CheckOptions:
     ],
     needs=(PSEUDO_REFERENCES, SINGLE_LISTS),
     lacks=(MATRIX, FIRST_STAGE),
-    first=["input", "utility", "input_format", "num_candidates", "judge_audit", "format"],
+    first=["input", "utility", "input_format", "num_candidates", "format"],
     examples=[
         "check examples:demo.jsonl",
         "check examples:demo.jsonl -u chrf",
@@ -115,16 +109,14 @@ class UtilityCosts:
     """Needs of a utility in the input, and how much work it would be; nothing without a utility.
 
     Raises:
-        InputError: a judge is to be audited, and the utility has none.
         DiscorankError: the utility is none, or its files are missing.
     """
 
     def __init__(self, options: CheckOptions, metrics: MetricOptions) -> None:
-        self.signature, self.num_audited = options.utility, options.judge_audit or 0
+        self.signature = options.utility
         self.utility: Utility | None = None
         self.counts: list[PassCounts] = []
         self.problems: list[str] = []
-        self.audited: list[CandidateList] = []
         if self.signature is not None:
             try:
                 self.utility = metrics.adapted(load_without_code(self.signature))
@@ -140,16 +132,11 @@ class UtilityCosts:
                 continue
             if scorer is not None:
                 self.counts.append(PassCounts(part, scorer))
-        if self.num_audited and not any(isinstance(part, JudgeMetric) for part in self.parts):
-            fix = "Name one as utility: -u 'judge-qe(model=...)'"
-            raise InputError("there is no judge", where="judge_audit", fix=fix)
 
     def add(self, record: CandidateList) -> None:
-        """Counts the forward passes of one list; keeps one that there is a choice in, for the audit."""
+        """Count the forward passes of one list."""
         if record.context_only:
             return
-        if len(self.audited) < self.num_audited and len(record.candidates) > 1:
-            self.audited.append(record)
         texts = references = Distinct(record.candidates).texts
         if record.pseudo_references:
             references = Distinct(record.pseudo_references).texts
@@ -181,11 +168,7 @@ class UtilityCosts:
             **_passes(self.counts),
             "problems": problems,
         }
-        audit = {}
-        if self.audited:
-            decoder = MBRDecoder(self.utility, nbest=None)
-            audit = {"judge_audit": audited(decoder, self.audited)}
-        return {**audit, "utility": costs}
+        return {"utility": costs}
 
 
 def _passes(counted: Sequence[PassCounts]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""``discorank cite METRIC ...``: the papers of metrics as BibTeX, and a sentence for the methods section.
+"""``discorank cite METRIC ...``: the papers of metrics as BibTeX, with the signatures to quote.
 
 It reads signatures and imports no code that they name: what is not built in has no papers here. Papers are entries of
 papers.bib; a metric names their keys in `Info.papers`.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -19,10 +19,9 @@ from ...metrics.errors import DiscorankError, InputError
 from ...metrics.quoted_signature import quoted
 from ...metrics.registry import Spec, papers_of
 from ...metrics.spec.checked_settings import settings
-from ...metrics.spec.signature import Call, parse, portable
+from ...metrics.spec.signature import Call, parse
 from ...rerank.runs.run_file import read_run_file
-from ...tables import escaped
-from ..options import command
+from ..options import command, needed
 from ..terminal.console import say
 
 OF_DIVERSE = ("jinnai2024diverse",)  # of diverse k-best lists
@@ -61,7 +60,7 @@ class CiteOptions:
 
     Args:
         metrics: metrics by name or signature, or the .run.json files of runs.
-        tests: whether the tests between systems of compare are cited too.
+        tests: also cite the significance tests of compare.
     """
 
     metrics: tuple[str, ...] = ()
@@ -69,7 +68,7 @@ class CiteOptions:
 
 
 @command(
-    "Write BibTeX of metrics and a sentence to paste, as LaTeX.",
+    "Write BibTeX of metrics, after comments with their signatures and the keys of their papers.",
     positional={"metrics": "*"},
     first=["metrics", "tests"],
     examples=[
@@ -80,38 +79,27 @@ class CiteOptions:
 )
 def cite(options: CiteOptions) -> None:
     """Cites."""
-    signatures = [signature for name in options.metrics for signature in signatures_in(name)]
-    if not signatures:
-        fix = "Give metrics by name or signature, or a .run.json"
-        raise InputError("no metrics", where="METRICS", fix=fix)
-    cited: dict[str, tuple[str, ...]] = {}
-    for signature in signatures:
-        for call in _calls(signature):
-            known = papers_of(call.name, call.settings)
-            if known is None:
-                say(f"{call.name}: not one of discorank's metrics; look up its paper")
-            elif not known:
-                say(f"{call.name}: has no paper of its own; look up that of its model")
-            before = cited.get(call.name, ())
-            cited[call.name] = tuple(dict.fromkeys((*before, *(known or ()))))
-    tests = OF_TESTS if options.tests else ()
-    all_papers = [paper for papers in cited.values() for paper in papers]
-    sentence = _sentence(signatures, cited, tests)
-    if any(map(is_diverse, options.metrics)):
-        all_papers += OF_DIVERSE
-        sentence += f" Lists of several texts were chosen to be diverse{_citation(OF_DIVERSE)}."
-    sys.stdout.write(f"{sentence}\n\n{_quotable(signatures)}\n{bibtex(all_papers)}")
-    if tests:
-        sys.stdout.write("\n" + bibtex(tests))
-
-
-def _quotable(signatures: Sequence[str]) -> str:
-    """The signatures in the style of sacrebleu, long and short, as lines of comments."""
     from ... import __version__
 
-    forms = (False, True)  # long, short
-    lines = [quoted(own, __version__, short=short) for own in signatures for short in forms]
-    return "".join(f"% {line}\n" for line in dict.fromkeys(lines))
+    names = needed(options.metrics, "metrics", "METRICS")
+    signatures = dict.fromkeys(signature for name in names for signature in signatures_in(name))
+    cited: dict[str, dict[str, None]] = {}
+    for call in (call for signature in signatures for call in _calls(signature)):
+        keys = papers_of(call.name, call.settings)
+        if not keys:
+            say(f"{call.name}: no paper is known; look up that of its model or its author")
+        cited.setdefault(call.name, {}).update(dict.fromkeys(keys or ()))
+    if options.tests:
+        cited["significance tests"] = dict.fromkeys(OF_TESTS)
+    if any(map(is_diverse, names)):
+        cited["diverse lists"] = dict.fromkeys(OF_DIVERSE)
+    quotes = [
+        quoted(one, __version__, short=short) for one in signatures for short in (False, True)
+    ]
+    quotes += [f"{name}: {', '.join(keys)}" for name, keys in cited.items() if keys]
+    comments = "".join(f"% {line}\n" for line in dict.fromkeys(quotes))
+    entries = bibtex(key for keys in cited.values() for key in keys)
+    sys.stdout.write(f"{comments}\n{entries}")
 
 
 def _calls(signature: str) -> Iterator[Call]:
@@ -129,38 +117,6 @@ def _calls(signature: str) -> Iterator[Call]:
             continue
         for part in signatures:
             yield from parse(part)
-
-
-def _sentence(
-    signatures: Sequence[str], cited: Mapping[str, Sequence[str]], tests: Sequence[str]
-) -> str:
-    """The sentence for the methods section, in LaTeX."""
-    from ... import __version__
-
-    metrics = [f"{escaped(name)}{_citation(papers)}" for name, papers in cited.items()]
-    exact = [escaped(portable(signature)) for signature in dict.fromkeys(signatures)]
-    typeset = "; ".join(rf"\texttt{{{signature}}}" for signature in exact)
-    rest = ""
-    if tests:
-        rest = (
-            f" Systems were compared by paired approximate randomisation{_citation(tests[:1])} and bootstrap resampling"
-            f"{_citation(tests[1:])} over documents."
-        )
-    return (
-        f"We computed {_listed(metrics)} with discorank {__version__} "
-        f"(signatures: {typeset}).{rest}"
-    )
-
-
-def _citation(papers: Sequence[str]) -> str:
-    return rf" \citep{{{','.join(papers)}}}" if papers else ""
-
-
-def _listed(words: Sequence[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
-    if len(words) <= 1:
-        return "".join(words)
-    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def signatures_in(name: str) -> list[str]:

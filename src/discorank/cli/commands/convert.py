@@ -10,9 +10,8 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 
 from ...integrations.files.entries import ListEntry
 from ...integrations.formats.format_table import (
@@ -35,32 +34,29 @@ from ...integrations.formats.wmt.eval_set_rows import eval_set_of_rows
 from ...integrations.formats.written_lists import ListWriter
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
-from ...rerank.prior import STRENGTH, Prior, check_strength, load_prior
 from ...rerank.runs.resumable import error_row, stopped
 from ..options import command, needed
 from ..options.inputs import InputOptions
 from ..options.output_formats import OutputFormatOptions, OutputOptions
 from ..options.system_outputs import OutputFileOptions, aligned_outputs, checked_lines, checked_rows
-from ..running import check_not_input, check_plain, complete_or_absent, complete_rows
+from ..running import check_not_input, check_plain, output_file
 from ..terminal.console import Progress, say
+
+Row = dict[str, Any]
+_EVAL_SET_HOLDS = frozenset({"human", "not_supplied"})  # of rows
 
 
 @settings
 class ConvertOptions:
-    """How much may be wrong, and what is added.
+    """How much may be wrong, and whether documents are written.
 
     Args:
         max_errors: how many error records are reported on stderr and left out before the conversion stops.
-        prior: the file of a prior over systems: every candidate gets its weight as prior_weight, for --weights
-            field:prior_weight.
-        prior_strength: how much the prior counts.
         to: documents with outputs of systems instead of candidate lists: {formats:documents}. The file shows which of
             these it is itself, where --from does not say.
     """
 
     max_errors: Annotated[int, Field(ge=0)] = 0
-    prior: str | None = None
-    prior_strength: Annotated[float, Field(ge=0, allow_inf_nan=False)] = STRENGTH
     to: str | None = None
 
 
@@ -84,7 +80,7 @@ def convert(
     list_format: OutputFormatOptions,
 ) -> int:
     """Converts; returns the exit code."""
-    inputs = [*input.paths, options.prior, *files.hypotheses, *files.references]
+    inputs = [*input.paths, *files.hypotheses, *files.references]
     check_not_input(to.output, inputs)
     if options.to:
         _Documents(files, input, options.to).write(to.output)
@@ -95,8 +91,6 @@ def convert(
     if files.references:
         fix = "Add --hypotheses, or --to to convert documents"
         raise InputError("requires --hypotheses or --to", where="references", fix=fix)
-    prior, strength = load_prior(options.prior), options.prior_strength
-    check_strength(prior, strength)
     # what stands in files of its own is not lost
     elsewhere = ["source"] if input.sources else []
     elsewhere += ["document", "position"] if input.documents else []
@@ -105,10 +99,10 @@ def convert(
     with (
         input.opened() as lists,
         Progress("lists", lists.fraction) as progress,
-        _output(to.output) as file,
+        output_file(to.output) as file,
     ):
         for entry in lists:
-            row = _row(entry, prior, strength, writer)
+            row = _row(entry, writer)
             if isinstance(row, InputError):
                 num_errors += 1
                 sys.stderr.write(error_row(row, lists.name, entry.line, entry.id).decode())
@@ -126,31 +120,14 @@ def convert(
     return 3 if num_errors else 0
 
 
-def _row(
-    entry: ListEntry, prior: Prior | None, strength: float, writer: ListWriter
-) -> bytes | InputError:
+def _row(entry: ListEntry, writer: ListWriter) -> bytes | InputError:
     """The line of a list, or why it has none."""
     if entry.record is None:
         return entry.error or InputError("nothing was read")
     try:
-        record = entry.record if prior is None else prior.written(entry.record, strength)
-        return writer.written(record)
+        return writer.written(entry.record)
     except InputError as error:
         return error
-
-
-@contextmanager
-def _output(path: str | None) -> Iterator[BinaryIO]:
-    """Stdout, or a file that takes its name only when it is complete."""
-    if path in (None, "-"):
-        yield sys.stdout.buffer
-        sys.stdout.flush()
-        return
-    with complete_rows(str(path)) as file:
-        yield file
-
-
-Row = dict[str, Any]
 
 
 class _Documents:
@@ -229,9 +206,6 @@ class _Documents:
         say(f"{output}: {pair}, {num_systems} outputs of {num_segments} segments")
 
 
-_EVAL_SET_HOLDS = frozenset({"human", "not_supplied"})  # of rows
-
-
 def _is_derived(row: Row) -> bool:
     """Whether people's scores are means of the row's ratings, or none."""
     names = [
@@ -241,12 +215,7 @@ def _is_derived(row: Row) -> bool:
 
 
 def _write_lines(output: str | None, lines: Iterable[bytes]) -> None:
-    """To stdout, or into a file that takes its name when it is complete."""
-    if output in (None, "-"):
-        sys.stdout.buffer.writelines(lines)
-        sys.stdout.flush()
-        return
-    with complete_or_absent(str(output)) as file:
+    with output_file(output, rows=False) as file:
         file.writelines(lines)
 
 

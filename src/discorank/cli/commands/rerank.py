@@ -7,9 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from ...metrics.errors import InputError, excerpt
+from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Composed, changed, settings
-from ...metrics.storage.json_and_yaml import read_small_json, read_yaml
 from ...rerank.capabilities import EVERY_VALUE, FIRST_STAGE, MATRIX, PSEUDO_REFERENCES, Needs
 from ...rerank.choice import Choice
 from ...rerank.engines.expectation import Normalize
@@ -33,12 +32,6 @@ from ..options.output_formats import RunOptions
 from ..running import check_not_input, run_decider
 from ..terminal.console import say
 
-QE = "qe"  # stands for the metric without references that a checkpoint is of
-_QE_BY_CLASS = {
-    "referenceless_regression_metric": "comet-qe",
-    "unified_metric": "comet-qe",
-    "xcomet_metric": "xcomet-qe",
-}
 _MEANS = "means of an earlier run (--system-means)"
 
 
@@ -48,9 +41,8 @@ class FeatureOptions:
 
     Args:
         metric: a sum of features, such as 'logprob/length + 0.5*comet-qe': logprob, logprob/tokens, length,
-            field:NAME, reference-free metrics, qe (the one whose checkpoint --model names), or expected, the expected
-            utility as decode computes it from --utility, --weights, --self-pair and --prior; --utility alone is -m
-            expected.
+            field:NAME, reference-free metrics, or expected, the expected utility as decode computes it from --utility,
+            --weights, --self-pair and --prior; --utility alone is -m expected.
     """
 
     heading: ClassVar = "utility"
@@ -168,32 +160,8 @@ def _in_two_passes(
 def chosen_features(sums: Sequence[str], metrics: MetricOptions) -> dict[Any, float]:
     """The weight of every feature named with -m, metrics with the language, device and model that are set."""
     sums = needed(sums, "metric", example="-m logprob/length")
-    model = metrics.reading.model
 
     def registered(name: str) -> str:
-        if name == QE:
-            return qe_metric(model)
         return name if is_plain(name) else metrics.parsed(name).text
 
     return dict(features_of_sums(sums, metrics.code.allow_code, metrics.adapted, registered))
-
-
-def qe_metric(model: str | None) -> str:
-    """The metric without references that the checkpoint in a folder is of.
-
-    Raises:
-        InputError: no folder is named, or it holds another kind of model.
-    """
-    folder = Path(model or "").expanduser()
-    hparams, config = folder / "hparams.yaml", folder / "config.json"
-    if model and hparams.is_file():
-        kind = read_yaml(hparams).get("class_identifier")
-        if kind in _QE_BY_CLASS:
-            return _QE_BY_CLASS[str(kind)]
-    elif model and config.is_file():
-        settings = read_small_json(config, "Give the folder of a model")
-        if isinstance(settings, dict) and settings.get("model_type") == "mt5":
-            return "metricx-qe"
-    problem = f"{excerpt(model)} is no folder with a checkpoint of COMET-QE, xCOMET or MetricX"
-    fix = "Give one, or name the metric: -m comet-qe, metricx-qe or xcomet-qe"
-    raise InputError(problem if model else "is needed by -m qe", where="--model", fix=fix)

@@ -18,7 +18,6 @@ import numpy as np
 
 from ...integrations.arrow.open_rows import open_rows
 from ...integrations.files.entries import SeenKeys, TextLines
-from ...integrations.formats.format_table import is_eval_set_folder
 from ...integrations.formats.system_texts import OutputFiles, is_plain
 from ...metrics.base import Metric
 from ...metrics.errors import InputError, excerpt
@@ -123,16 +122,12 @@ def score(options: ScoreOptions, to: OutputOptions, loading: MetricOptions, give
 
 
 def _check_mode(options: ScoreOptions, given: Given) -> None:
-    """Raises InputError for files beside one input, or for an input that is no file of segments."""
+    """Raises InputError for options that the other form of input has."""
     if not options.input:
         given.refuse(["columns"], "has no effect beside --hypotheses")
         return
     files = ("hypotheses", "references", "sources", "documents")
     given.refuse(files, "has no effect beside INPUT")
-    if is_eval_set_folder(options.input):
-        problem = "is a folder of mt-metrics-eval, expected a file of segments"
-        fix = f"Score a test set: discorank testset {shlex.quote(options.input)} -m METRIC"
-        raise InputError(problem, where=options.input, fix=fix)
 
 
 def _say_remarks(

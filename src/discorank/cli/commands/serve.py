@@ -12,20 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
-from ...integrations.proxy.panel import (
-    Panel,
-    PanelModel,
-    PanelSettings,
+from ...integrations.proxy.proxy_server import ProxyServer
+from ...integrations.proxy.settings import (
+    DoorSettings,
+    DrawingSettings,
+    ScoreSettings,
     UpstreamSpec,
     read_upstreams,
 )
-from ...integrations.proxy.proxy_server import ProxyServer
-from ...integrations.proxy.settings import DoorSettings, DrawingSettings, ScoreSettings
 from ...integrations.server.server_probe import ProbeOptions, table_of
 from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
-from ...metrics.spec.checked_settings import Converted, Field, Rare, setting_names, settings
+from ...metrics.spec.checked_settings import Converted, Rare, setting_names, settings
 from ...metrics.storage.stop_signals import heeded
 from ...rerank.capabilities import (
     ALL_PAIRS,
@@ -42,6 +41,7 @@ from ...rerank.reranker import EXPECTED, Reranker
 from ...rerank.shrinkage import Shrinkage
 from ...rerank.votes.confidence import SIGNS
 from ..options import Given, command, needed
+from ..options.command_options import build
 from ..options.decoders import DecoderOptions, EngineSettings, MetricOptions
 from ..terminal.console import say
 from .rerank import FeatureOptions, RerankerOptions, chosen_features
@@ -75,42 +75,6 @@ class ServeOptions:
     probe_model: Annotated[str | None, Rare()] = None
 
 
-@settings
-class UpstreamConnection:
-    """How servers upstream are reached.
-
-    Args:
-        key_variable: the environment variable that holds the key; no key is sent if it is not named.
-        connections: how many requests are made at the same time.
-        timeout_seconds: how long one request may take in all.
-        retries: how often a request is repeated that failed for a reason that may pass.
-        backoff_seconds: how long the first repetition waits; each further one waits twice as long, up to a minute.
-    """
-
-    heading: ClassVar = "server"
-
-    key_variable: str | None = None
-    connections: Annotated[int, Field(ge=1, le=1024)] = 256
-    timeout_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False), Rare()] = 300.0
-    retries: Annotated[int, Field(ge=0), Rare()] = 2
-    backoff_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False), Rare()] = 0.5
-
-    def to(self, spec: UpstreamSpec) -> Connection:
-        """The connection to a server; raises InputError, which names it."""
-        key = spec.key_variable if spec.name else self.key_variable
-        try:
-            return Connection(
-                spec.url,
-                key,
-                self.connections,
-                self.timeout_seconds,
-                self.retries,
-                self.backoff_seconds,
-            )
-        except InputError as error:
-            raise (error.inside(f"--upstream {spec.name}") if spec.name else error) from None
-
-
 # what there is no use for without a server upstream
 _OF_UPSTREAM = frozenset(
     name
@@ -118,9 +82,8 @@ _OF_UPSTREAM = frozenset(
         DecoderOptions,
         RerankerOptions,
         DrawingSettings,
-        UpstreamConnection,
+        Connection,
         ProbeOptions,
-        PanelSettings,
     )
     for name in setting_names(component)
 ) | {"allow_utility", "allow_path", "probe_model"}
@@ -130,7 +93,9 @@ _OF_UPSTREAM = frozenset(
     "Serve OpenAI's protocol: every request goes upstream n times, and the answer is the best of the candidates. The "
     "metrics answer requests for scores too, and without a server upstream these alone.",
     short={"utility": "u", "metric": "m", "num_candidates": "n"},
-    hidden=["system_field", "max_calls", "max_tokens"],  # a system is the name in --upstream
+    # a system is the name in --upstream, which has the addresses too
+    hidden=["system_field", "base_url", "max_calls", "max_tokens"],
+    defaults={"connections": 256, "timeout_seconds": 300.0, "retries": 2},
     # the rule that stops drawing knows the weighted mean of a sum alone
     needs=(ALL_PAIRS, PLAIN_SUMS, PSEUDO_REFERENCES, SINGLE_LISTS),
     lacks=(SEVERAL_PLACES,),
@@ -142,20 +107,19 @@ _OF_UPSTREAM = frozenset(
 )
 def serve(
     options: ServeOptions,
-    several: PanelSettings,
     decoder: DecoderOptions,
     features: FeatureOptions,
     reranker: RerankerOptions,
     drawing: DrawingSettings,
     door: DoorSettings,
     scoring: ScoreSettings,
-    connection: UpstreamConnection,
+    connection: Connection | None,
     probe: ProbeOptions,
     engine: EngineSettings,
     metrics: MetricOptions,
     given: Given,
 ) -> None:
-    """Serves until a signal asks it to stop."""
+    """Serves until a signal asks it to stop; each server upstream has a connection of its own."""
     specs = read_upstreams(options.upstream)
     _check_names(specs, features, given)
     deciders: dict[str, Decider] = {}
@@ -164,10 +128,9 @@ def serve(
         utilities = _loaded(deciders)
     else:
         utilities = _scored(features, metrics, given)
-    models = [PanelModel(spec, connection.to(spec)) for spec in specs]
-    panel = Panel(models, several.quorum) if models else None
+    upstreams = [(spec, _connection(spec, given)) for spec in specs]
     with engine.opened(metrics.cache()) as opened:
-        server = ProxyServer(panel, deciders, opened, drawing, door, say, utilities, scoring)
+        server = ProxyServer(upstreams, deciders, opened, drawing, door, say, utilities, scoring)
         if probe.probe:
             asyncio.run(_probed(server, options.probe_model))
             return
@@ -176,6 +139,18 @@ def serve(
         say(f"discorank: serving at {server.address}/v1")
         asyncio.run(_served(server, not probe.skip_probe, options.probe_model))
     say("discorank: stopped")
+
+
+def _connection(spec: UpstreamSpec, given: Given) -> Connection:
+    """The connection to a server upstream; raises InputError, which names it."""
+    own: dict[str, Any] = {
+        "base_url": spec.url,
+        **({"key_variable": spec.key_variable} if spec.name else {}),
+    }
+    try:
+        return build(Connection, given.values, **own)
+    except InputError as error:
+        raise (error.inside(f"--upstream {spec.name}") if spec.name else error) from None
 
 
 def _check_names(specs: Sequence[UpstreamSpec], features: FeatureOptions, given: Given) -> None:
@@ -190,7 +165,7 @@ def _check_names(specs: Sequence[UpstreamSpec], features: FeatureOptions, given:
         return
     if specs:
         fix = "Write --upstream NAME=URL for each, or leave it out"
-        given.refuse(setting_names(PanelSettings), "is for upstreams with names", fix)
+        given.refuse(["quorum"], "is for upstreams with names", fix)
     refuse_conflicts(given.marks, "a server upstream without a name", lacks=(SYSTEMS,))
 
 

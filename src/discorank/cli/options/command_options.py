@@ -91,12 +91,6 @@ class ReadingOptions:
         tokenizer_path: the tokenizer of models that come without one, such as MetricX.
         lang: language of the texts, such as de, for metrics that depend on it (bleu's tokenizer, bertscore's encoder,
             prism).
-        align: metrics of segments compare whole documents sentence by sentence, aligned by the metric itself, by the
-            cheap chrf or by length; see aligned(METRIC).
-        windows: metrics of segments read whole documents in overlapping windows of so many sentences, as many as fit;
-            see windows(METRIC).
-        split_sentences: makes documents of texts, for metrics of segments: lines, rule or pysbd:LANGUAGE; see
-            split(METRIC).
     """
 
     heading: ClassVar = "utility"
@@ -105,9 +99,6 @@ class ReadingOptions:
     encoder_path: Annotated[str | None, Rare()] = None
     tokenizer_path: Annotated[str | None, Rare()] = None
     lang: str | None = None
-    align: Literal["metric", "chrf", "length"] | None = None
-    windows: Annotated[int, Field(ge=1)] | None = None
-    split_sentences: str | None = None
 
 
 @settings
@@ -182,19 +173,15 @@ class Given:
     def __init__(self, values: Mapping[str, Any], marks: Mapping[str, tuple[Mark, ...]]) -> None:
         self.values, self.names = values, marks.keys()
         self.marks = {flag_of(name): of_name for name, of_name in marks.items()}
-        self._components: dict[type, Any] = {}
 
-    def __getitem__(self, component: type[T]) -> T:
-        """The options that are fields of a settings class, as its value; errors as its constructor."""
-        if component not in self._components:
-            self._components[component] = build(component, self.values)
-        made: T = self._components[component]
-        return made
+    def component(self, kind: type[T]) -> T | None:
+        """A settings class with the options that are its fields; None where one without a default is not given.
 
-    def get(self, component: type[T]) -> T | None:
-        """As of brackets; None where a setting that has no default is not given."""
-        missing = {field.name for field in fields(component) if field.default is MISSING}  # type: ignore[arg-type]
-        return None if missing - set(self.names) else self[component]
+        Raises:
+            InputError: as its constructor.
+        """
+        missing = {field.name for field in fields(kind) if field.default is MISSING}  # type: ignore[arg-type]
+        return None if missing - set(self.names) else build(kind, self.values)
 
     def refuse(self, names: Iterable[str], problem: str, fix: str = "Leave it out") -> None:
         """Raises InputError, with the problem, for an option among some that is not at its default."""
@@ -242,7 +229,6 @@ class Command:
         components = [plain_type(kind) for kind in self.parameters.values() if kind is not Given]
         self.name, self.needs, self.lacks = name, needs, lacks
         self.components = (*components, GeneralOptions)
-        self.groups: dict[str, type] = {}
         self.types: dict[str, Any] = {}
         self.defaults: dict[str, Any] = {}
         self.positional = dict(positional or {})
@@ -286,38 +272,35 @@ class Command:
         general.add_argument("-h", "--help", action="help", help="show this help, and stop")
         general.add_argument("--help-all", action=HelpAll, help="show rare options too, and stop")
 
-    def _declare(self, component: type) -> None:
-        """Makes options of a component's fields; a field that several components share is one option."""
+    def _declare(self, component: type, group: str = "") -> None:
+        """Makes options of a component's fields; a field that several components share is one option.
+
+        Args:
+            component: a settings class.
+            group: what the names of its options begin with, which have no flags.
+        """
         helps = field_helps(component)
         hints = get_type_hints(component, include_extras=True)
         parts, marks = parts_of(component), marks_of(component)
         heading = getattr(component, "heading", "options")
         for field in fields(component):
-            name = field.name
+            name = f"{group}{field.name}"
             if name in parts:
                 self._declare(parts[name])
                 continue
-            if Grouped() in marks[name]:
-                self._declare_group(name, plain_type(hints[name]))
+            if Grouped() in marks[field.name]:
+                self._declare(plain_type(hints[name]), f"{name}.")
                 continue
             if name in self.types:
                 self.marks[name] = self.marks[name] or marks[name]
-            if name in self.hidden or name in self.types or Internal() in marks[name]:
+            if name in self.hidden or name in self.types or Internal() in marks[field.name]:
                 continue
             default = None if field.default is MISSING else field.default
-            self.types[name] = hints[name]
-            self.marks[name] = marks[name]
-            self.defaults[name] = self.own_defaults.get(name, default)
-            self._add(name, helps.get(name, ""), heading)
-
-    def _declare_group(self, group: str, component: type) -> None:
-        """Makes options without flags of a component's fields."""
-        self.groups[group] = component
-        hints = get_type_hints(component, include_extras=True)
-        for field in fields(component):
-            name = f"{group}.{field.name}"
             self.types[name] = hints[field.name]
-            self.defaults[name] = field.default
+            self.defaults[name] = self.own_defaults.get(name, default)
+            if not group:
+                self.marks[name] = marks[name]
+                self._add(name, helps.get(name, ""), heading)
 
     def _declare_other_names(self) -> None:
         """Flags for the sum that decides, where a command has one of -u and -m: the other means the same."""
@@ -396,7 +379,7 @@ class Command:
         given = self.given_in(arguments)
         values: dict[str, Any] = {}
         for name, kind in self.parameters.items():
-            values[name] = given if kind is Given else given.get(plain_type(kind))
+            values[name] = given if kind is Given else given.component(plain_type(kind))
         try:
             return self.function(**values) or 0
         except InputError as error:
@@ -415,41 +398,35 @@ class Command:
         flags = vars(self.parser.parse_known(arguments))
         config, assignments = flags.pop("config"), flags.pop("set")
         print_config = flags.pop("print_config")
-        values = dict(self.defaults)
         flags = {name: value for name, value in flags.items() if value not in (None, [])}
-        if config:
-            values |= self._configured(config)
-        for name, value in flags.items():
-            values[name] = self._typed(name, value)
+        configured = self._configured(config) if config else {}
+        values = {**self.defaults, **configured}
+        values |= {name: typed(self.types[name], value) for name, value in flags.items()}
         for assignment in assignments:
-            values |= self._assigned(assignment)
+            key, mark, text = assignment.partition("=")
+            if not mark:
+                raise InputError(f"found {assignment!r}", where="--set", fix="Write key=value")
+            values |= self._known({key.strip(): text}, "--set")
         for name, value in values.items():
             values[name] = _plain(value, name not in WRITTEN)
-        given = self._checked(values)
-        if print_config:
-            self._print(values)
-        self._refuse_without_effect(flags, values)
-        return given
-
-    def _checked(self, values: Mapping[str, Any]) -> Given:
-        """The options, checked each by itself and all together."""
-        for name, value in values.items():
-            check_characters(value, FLAG_NAMES.get(name, name))
+            check_characters(values[name], FLAG_NAMES.get(name, name))
         given = self.given(values)
         self._refuse(given.marks)
         for component in self.components:
-            if all(field.default is not MISSING for field in fields(component)):
-                _ = given[component]
-        general = given[GeneralOptions]
+            given.component(component)  # which checks it
+        general = build(GeneralOptions, values)
         set_limits(limits_of(general.max))
         set_quiet(general.quiet)
+        if print_config:
+            self._print(values)
+        self._refuse_without_effect(flags, values)
         return given
 
     def _refuse_without_effect(self, flags: Collection[str], values: Mapping[str, Any]) -> None:
         """Raises InputError for a flag that has no effect without another option."""
         for name in flags:
             for mark in self.marks.get(name, ()):
-                others = mark.settings if isinstance(mark, Beside) else ()
+                others = mark.names if isinstance(mark, Beside) else ()
                 known = [other for other in others if other in self.types]
                 if known and all(values[other] == self.defaults[other] for other in known):
                     beside = " or ".join(map(flag_of, known))
@@ -459,36 +436,19 @@ class Command:
                     )
 
     def _configured(self, config: str) -> dict[str, Any]:
-        """The options that a config file sets."""
-        values = read_yaml(_preset(config))
+        """The options that a config file sets, without those of other subcommands that change nothing here.
+
+        Raises:
+            InputError: it cannot be read, or one does not go with the subcommand.
+        """
         own = {}
-        for key, value in values.items():
-            if not self._is_passed_over(key, value):
+        for key, value in read_yaml(_preset(config)).items():
+            name = _field(key)
+            if name in self.types or name not in self.passed_over:
                 own[key] = value
+            elif value != self.passed_over[name][0]:
+                self._refuse({flag_of(name): self.passed_over[name][1]})
         return self._known(own, config)
-
-    def _is_passed_over(self, key: str, value: Any) -> bool:
-        """Whether an option of another subcommand is left as it is; raises InputError for one that does not fit."""
-        name = self._field(key).replace("-", "_")
-        if name in self.types or name not in self.passed_over:
-            return False
-        default, marks = self.passed_over[name]
-        if value != default:
-            self._refuse({flag_of(name): marks})
-        return True
-
-    def _assigned(self, assignment: str) -> dict[str, Any]:
-        """The option that one --set KEY=VALUE sets."""
-        key, mark, text = assignment.partition("=")
-        if not mark:
-            raise InputError(f"found {assignment!r}", where="--set", fix="Write key=value")
-        name = self._field(key.strip())
-        return self._known({name: self._typed(name, text)}, "--set")
-
-    def _field(self, key: str) -> str:
-        """The name of the field that a key of YAML stands for."""
-        name = next((field for field, flag in FLAG_NAMES.items() if flag == key), key)
-        return name if name in self.types or name in self.passed_over else key
 
     def _print(self, values: Mapping[str, Any]) -> NoReturn:
         """Prints all options as YAML and stops."""
@@ -503,28 +463,22 @@ class Command:
 
     def _known(self, values: Mapping[str, Any], where: str) -> dict[str, Any]:
         """Values by the names of their fields and with their types; raises InputError for a key that is no option."""
-        named = {}
-        for key, value in self._flat(values).items():
-            named[self._field(key).replace("-", "_")] = value
+        named: dict[str, Any] = {}
+        for key, value in values.items():
+            if isinstance(value, dict) and any(name.startswith(f"{key}.") for name in self.types):
+                named |= {_field(f"{key}.{inner}"): of_group for inner, of_group in value.items()}
+            else:
+                named[_field(key)] = value
         for name in named:
             if name not in self.types:
                 keys = [FLAG_NAMES.get(field, field) for field in self.types]
                 raise unknown("option", name, keys, where=where)
-        return {name: self._typed(name, value) for name, value in named.items()}
+        return {name: typed(self.types[name], value) for name, value in named.items()}
 
-    def _flat(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The values with those of a group, written as a mapping, by their prefixed names."""
-        flat: dict[str, Any] = {}
-        for name, value in values.items():
-            if name in self.groups and isinstance(value, dict):
-                flat |= {f"{name}.{key}": inner for key, inner in value.items()}
-            else:
-                flat[name] = value
-        return flat
 
-    def _typed(self, name: str, value: Any) -> Any:
-        """A flag's text as the type of its field; where there is no such option, text as it is."""
-        return typed(self.types.get(name.replace("-", "_"), str), value)
+def _field(key: str) -> str:
+    """The name of the field that a key of YAML stands for."""
+    return next((name for name, flag in FLAG_NAMES.items() if flag == key), key.replace("-", "_"))
 
 
 def command(
@@ -569,38 +523,31 @@ def _preset(name: str) -> Path:
     return path
 
 
-def build(component: type[T], values: Mapping[str, Any], **replaced: Any) -> T:
+def build(component: type[T], values: Mapping[str, Any], group: str = "", **replaced: Any) -> T:
     """A component from the options that are its fields.
+
+    Args:
+        component: a settings class.
+        values: of options by name.
+        group: what the names of its options begin with.
+        replaced: settings that are not options, or stand for them.
 
     Raises:
         InputError: as its constructor.
     """
     kind: Any = component
-    own = {name: values[name] for name in setting_names(kind) if name in values}
+    own = {n: values[f"{group}{n}"] for n in setting_names(kind) if f"{group}{n}" in values}
     for name, marks in marks_of(kind).items():
         if Grouped() in marks:
-            own[name] = _grouped(get_type_hints(kind)[name], f"{name}.", values)
+            own[name] = build(get_type_hints(kind)[name], values, f"{name}.")
     try:
         return component(**{**own, **replaced})
     except InputError as error:
-        raise _of_option(error, component, own.keys() - replaced.keys()) from None
-
-
-def _grouped(component: type[T], prefix: str, values: Mapping[str, Any]) -> T:
-    """A component from the options with its group's prefix; errors as its constructor."""
-    own = {
-        name.removeprefix(prefix): value
-        for name, value in values.items()
-        if name.startswith(prefix)
-    }
-    try:
-        return component(**own)
-    except InputError as error:
-        raise _of_option(error, component, own.keys(), prefix) from None
+        raise _of_option(error, component, own.keys() - replaced.keys(), group) from None
 
 
 def _of_option(
-    error: InputError, component: type, names: Collection[str], prefix: str = ""
+    error: InputError, component: type, names: Collection[str], prefix: str
 ) -> InputError:
     """The error about a setting, by the name of its option instead of the component's."""
     classes = {component.__name__, *(kind.__name__ for kind in parts_of(component).values())}

@@ -12,7 +12,7 @@ from ...metrics.errors import InputError
 from ...metrics.execution.close_at_end import close_at_end
 from ...metrics.metric_settings import MetricSettings
 from ...metrics.mixture import Utility
-from ...metrics.registry import MetricLike, Spec, load_metric, wrapped
+from ...metrics.registry import MetricLike, Spec, load_metric
 from ...metrics.spec.checked_settings import Composed, Field, Internal, Rare, settings
 from ...rerank.budget.settings import CHEAP, Budget, load_cheap_utility
 from ...rerank.capabilities import (
@@ -52,6 +52,8 @@ _EFFECTS = {
     "max_calls": ("max_calls", "asks no server"),
     "max_tokens": ("max_tokens", "asks no server"),
 }
+
+RAY_THREADS = "ray_"  # how the names of threads begin in which Ray prints, on stdout, what it has to say of workers
 
 
 @settings
@@ -127,7 +129,7 @@ class MetricOptions:
         return metrics
 
     def adapted(self, metric: Utility) -> Utility:
-        """The metric with the language, device and model that are set, in the wrappers that options name.
+        """The metric with the language, device and model that are set.
 
         Judges also have what they may spend, and where they keep answers.
         """
@@ -140,13 +142,6 @@ class MetricOptions:
         metric = metric.with_defaults(**{name: v for name, v in named.items() if v is not None})
         if reading.lang and not keeps_language:
             metric = metric.for_language(reading.lang)
-        if reading.windows:
-            metric = wrapped(metric, "windows", size=reading.windows)
-        if reading.align:
-            by = {"metric": None, "length": "length", "chrf": load_metric("chrf")}
-            metric = wrapped(metric, "aligned", by=by[reading.align])
-        if reading.split_sentences:
-            metric = wrapped(metric, "split", at=reading.split_sentences)
         return metric
 
     def without_model(self) -> Self:
@@ -341,9 +336,6 @@ class DecoderOptions:
             self.estimator.normalize_parts, shortlist, self.estimator.top_k, budget.loaded(metrics)
         )
         return MBRDecoder(utility, self.pool, estimator, self.choice, self.order)
-
-
-RAY_THREADS = "ray_"  # how the names of threads begin in which Ray prints, on stdout, what it has to say of workers
 
 
 @settings

@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar, Self
 from ...integrations.formats.format_table import FEATURE, Order, writer_of
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Composed, Rare, changed, settings
-from ...rerank.choice import Choice
-from ...rerank.runs.row_forms import RowForm
+from ...rerank.choice import Choice, RowForm
 from ...rerank.runs.run import RunSettings
 
 

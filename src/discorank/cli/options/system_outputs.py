@@ -9,27 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
-from ...integrations.formats.document_outputs import read_documents
+from ...integrations.formats.document_outputs import read_documents, read_each
 from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.open_lists import open_documents, recognised_documents
-from ...integrations.formats.readers.systems import SystemsOptions, read_document
+from ...integrations.formats.readers.systems import SystemsOptions
 from ...integrations.formats.system_texts import AlignedOutputs, OutputFiles, read_outputs
-from ...integrations.formats.wmt.eval_set_folder import EvalSetOptions, read_eval_set, standards_of
-from ...integrations.formats.wmt.eval_set_rows import eval_set_of_rows, missing_texts
 from ...integrations.formats.wmt.judgements import read_judged, read_rankings, with_judged
 from ...integrations.formats.wmt.pearmut import read_judged_by_pearmut
 from ...integrations.formats.wmt.rated_rows import JudgedRow
 from ...integrations.formats.wmt.rating_table import is_appraise, read_appraise
 from ...metrics.errors import InputError
-from ...metrics.execution.meter import Meter
-from ...metrics.mixture import Utility
 from ...metrics.spec.checked_settings import Rare, settings
-from ...metrics.storage.json_and_yaml import parse_json
 from ...metrics.storage.line_source import LineSource, NumberedLines
 from ...rerank.selection.judged_systems import is_judged
-from ...rerank.selection.meta_evaluation.eval_set import EvalSet, score_eval_set
 from ...rerank.selection.system_scores import DocumentOutputs
 from ...rerank.training.prior_estimation import (
     PREFERENCES,
@@ -37,11 +31,10 @@ from ...rerank.training.prior_estimation import (
     with_one_score,
     with_preferences,
 )
-from ..terminal.console import Counted, say
-from ..terminal.watching import judged_line
+from ..terminal.console import say
 
 if TYPE_CHECKING:
-    from ...metrics.execution.cache import Cache
+    pass
 
 
 @settings
@@ -94,9 +87,6 @@ def aligned_outputs(files: OutputFiles) -> AlignedOutputs:
     return outputs
 
 
-NO_PAIR = "-"  # of a test set that names no languages
-
-
 @settings
 class EvalSetTexts:
     """Which texts of test sets are read.
@@ -105,82 +95,12 @@ class EvalSetTexts:
         language_pair: the language pairs that are read: of a folder of mt-metrics-eval all if not given, of a file
             the only one.
         mqm_weights: what errors of MQM tables count, such as major=10 minor/style=0, where not as at WMT.
-        main_reference: the reference that metrics of the WMT metrics task read, such as refA or he-en:refB; or all.
     """
 
     heading: ClassVar = "input"
 
     language_pair: tuple[str, ...] = ()
     mqm_weights: Annotated[tuple[str, ...], Rare()] = ()
-    main_reference: tuple[str, ...] = ()
-
-
-@settings
-class EvalSetReading:
-    """How the scores of test sets are read.
-
-    Args:
-        human_scores: the human scores that the task's statistics hold metrics against, such as mqm.
-        outliers: systems that do not count there, such as en-de:theta.
-        close_references: references that are no systems there though people judged them.
-        primary: the metrics that take part in task sets; all if not given.
-        missing: what is done where a metric lacks a system: error, zeros (as mt-metrics-eval does), or leave-out.
-    """
-
-    heading: ClassVar = "judgements"
-
-    human_scores: Annotated[tuple[str, ...], Rare()] = ()
-    outliers: Annotated[tuple[str, ...], Rare()] = ()
-    close_references: Annotated[tuple[str, ...], Rare()] = ()
-    primary: Annotated[tuple[str, ...], Rare()] = ()
-    missing: Annotated[Literal["error", "zeros", "leave-out"], Rare()] = "error"
-
-
-def reading_options(texts: EvalSetTexts, reading: EvalSetReading | None = None) -> EvalSetOptions:
-    """How folders are read, as the options say."""
-    reading = reading or EvalSetReading()
-    return EvalSetOptions(
-        reference=texts.main_reference,
-        human_scores=reading.human_scores,
-        outliers=reading.outliers,
-        close_references=reading.close_references,
-        primary=reading.primary,
-        missing=reading.missing,
-    )
-
-
-def eval_set_at(
-    path: str,
-    name: str,
-    language_pair: str | None,
-    options: EvalSetOptions,
-    form: str = "systems",
-    human: Sequence[str] = (),
-) -> EvalSet:
-    """The test set at a path: of a folder in a language pair, or made of documents, where there is none.
-
-    Args:
-        path: of the folder or file.
-        name: of the set.
-        language_pair: of a folder.
-        options: how folders are read.
-        form: the format of documents.
-        human: the keys of human scores of documents.
-
-    Raises:
-        InputError: as the readers of folders and documents.
-    """
-    if language_pair is not None:
-        eval_set = read_eval_set(path, language_pair, options)
-    else:
-        keys = [HumanKey.read(key) for key in human]
-        rows = checked_rows(path, form, None, keys)
-        lower = [key.name for key in keys if key.lower]
-        eval_set = eval_set_of_rows(rows, name, NO_PAIR, lower)
-        eval_set = replace(eval_set, standards=standards_of(eval_set, options))
-    if lacking := missing_texts(eval_set):
-        say(f"{name}: {lacking} texts were not supplied, and count as empty")
-    return eval_set
 
 
 def checked_rows(
@@ -204,36 +124,15 @@ def checked_lines(
     source: NumberedLines, keys: Sequence[HumanKey] = (), as_systems: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
     """The lines of a systems file as `checked_rows`."""
-    options = SystemsOptions(tuple(keys), tuple(as_systems))
-    for number, line in source:
-        try:
-            row = parse_json(line)
-            document = read_document(row, options, number)
-        except RecursionError:
-            raise source.refusal(number, "nested too deeply") from None
-        except InputError as error:
-            raise error.inside(f"{source.name}: document {number}") from None
-        names = {"systems": document.systems, "references": document.references}
-        own = {**names, "human": document.human}
-        yield {
-            **row,
-            "id": document.id,
-            **{key: dict(value) for key, value in own.items() if value},
-        }
-
-
-def with_own_metrics(eval_set: EvalSet, metrics: Sequence[Utility], cache: Cache | None) -> EvalSet:
-    """The set with the scores of metrics of ours."""
-    meter = Meter()
-    num_readings = len(eval_set.documents) * sum(len(metric.parts) for metric in metrics)
-    with Counted("documents", num_readings) as reading:
-        for metric in metrics:
-            eval_set = score_eval_set(
-                metric, eval_set, cache=cache, progress=reading.more, meter=meter
-            )
-    if judged := judged_line(meter.now):
-        say(judged)
-    return eval_set
+    for _, document in read_each(source, SystemsOptions(tuple(keys), tuple(as_systems))):
+        row = {**document.row, "id": document.id}
+        for key, columns in (("systems", document.systems), ("references", document.references)):
+            if columns:
+                row[key] = {
+                    name: texts[0] if document.whole else list(texts)
+                    for name, texts in columns.items()
+                }
+        yield {**row, "human": dict(document.human)} if document.human else row
 
 
 @settings

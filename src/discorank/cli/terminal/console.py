@@ -1,28 +1,21 @@
-"""Output of a command while it works: progress on stderr, data on stdout."""
+"""Output of a command while it works: progress and messages on stderr."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from shutil import get_terminal_size
 from time import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO, cast
+from typing import Protocol, Self
 
 from ...printable import printable
 
-if TYPE_CHECKING:
-    from tqdm import tqdm
-
 DELAY_SECONDS = 0.5  # before anything is shown
-TERMINAL_SECONDS, LOG_SECONDS = 0.2, 10.0  # between two looks of the progress
-# what stands in front in a log and on a terminal, and behind it without and with estimates
-LINE, BAR = "{n_fmt}/{total_fmt}{unit} ", "{l_bar}{bar}| {n_fmt}/{total_fmt} "
-ELAPSED, ESTIMATED = "[{elapsed}{postfix}]", "[{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]"
+TERMINAL_SECONDS, LOG_SECONDS = 0.2, 10.0  # between two states that are shown
+CLEAR_LINE = "\r\x1b[K"
 _is_quiet = False  # of the command that runs
-CONTROLS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # such as those that move the cursor between bars
+_has_open_line = False  # whether the last line on the terminal is progress, which is written over
 
 
 class Watched(Protocol):
@@ -35,14 +28,14 @@ class Watched(Protocol):
         """How long it has been at work, without what it took to start."""
 
     def note(self) -> str:
-        """Figures beside the progress; asked for only when it is shown."""
+        """Figures for the line of progress; asked for only when it is shown."""
 
 
 class Progress:
-    """A progress bar with rate and time left; its total is estimated from the share of the input that is read.
+    """Progress with rate and time left: one line that changes on a terminal, a line every ten seconds elsewhere.
 
-    Where stderr is no terminal, it prints a plain line every ten seconds instead. Rate and time left are averages of
-    what was done after loading, and are not shown before the units that were in work together at first are done.
+    The total is estimated from the share of the input that is read. Rate and time left are averages of what was done
+    after loading, and are not shown before the units that were in work together at first are done.
 
     Args:
         unit: what is counted.
@@ -56,117 +49,76 @@ class Progress:
         fraction: Callable[[], float | None],
         watched: Watched | None = None,
     ) -> None:
-        self.unit, self.quiet = unit, is_quiet()
-        self.fraction, self.watched = fraction, watched
-        self.begun = time()
+        self.unit, self.fraction, self.watched = unit, fraction, watched
         self.is_terminal = sys.stderr.isatty()
         self.seconds = TERMINAL_SECONDS if self.is_terminal else LOG_SECONDS
-        self.head = BAR if self.is_terminal else LINE
-        self.errors = 0
+        self.created_at = self.begun = self.shown_at = time()
         self.first: int | None = None  # so many were done at the first call
         self.first_wave = 0  # so many units were read when the first was done
-
-    @cached_property
-    def bar(self) -> tqdm[Any]:
-        """The progress bar, made when there is something to show: a short run does without it."""
-        from tqdm import tqdm
-
-        tqdm.monitor_interval = 0  # no thread, as every update is looked at
-        bar = tqdm(
-            unit=f" {self.unit}",
-            disable=self.quiet,
-            mininterval=self.seconds,
-            miniters=1,
-            delay=DELAY_SECONDS,
-            file=sys.stderr if self.is_terminal else cast(TextIO, _Lines()),
-            dynamic_ncols=self.is_terminal,
-            bar_format=self.head + ELAPSED,
-            smoothing=0,
-        )
-        bar.start_t = bar.last_print_t = self.begun
-        if self.first is not None:
-            self._begin(bar, self.first)
-        return bar
-
-    def _is_shown(self) -> bool:
-        """Whether there is something to show by now."""
-        if self.quiet:
-            return False
-        return "bar" in self.__dict__ or time() - self.begun >= DELAY_SECONDS
+        self.done = self.errors = 0
 
     def __call__(self, done: int, errors: int = 0) -> None:
         """Shows that `done` are done, of which some are errors."""
-        is_first = self.first is None
         if self.first is None:
-            self._note_first(done)
-        if not self._is_shown():
-            return
-        if is_first and "bar" in self.__dict__:
-            self._begin(self.bar, done)
-        elif not is_first and done > self.first_wave:
-            self.bar.bar_format = self.head + ESTIMATED
-        self._estimate(done)
-        self.errors = errors
-        if not self.bar.disable and time() - self.bar.last_print_t >= self.seconds:
-            self._note()
-        self.bar.update(done - self.bar.n)
+            self._start(done)
+        self.done, self.errors = done, errors
+        self.refresh()
 
-    def _estimate(self, done: int) -> None:
-        """Sets the total by the share of the input that is read, where that is known."""
-        share = self.fraction()
-        num_read = self.watched.read if self.watched else done
-        if share and num_read:
-            self.bar.total = max(done, round(num_read / share))
-
-    def _note_first(self, done: int) -> None:
+    def _start(self, done: int) -> None:
         """Starts the clock: what an earlier run did is not this run's speed."""
         self.first = self.first_wave = done
-        self.begun_first = time()
+        self.begun = time()
         if self.watched:
+            self.first -= 1  # this one was done since the clock began
             self.first_wave = max(done, self.watched.read)
-            self.begun_first -= self.watched.seconds
-
-    def _begin(self, bar: tqdm[Any], first: int) -> None:
-        """Has the bar begin where the clock did."""
-        bar.n = first - 1
-        # without a watch, how long the first one took with loading is not known
-        bar.initial = bar.n if self.watched else first
-        bar.start_t = self.begun_first
+            self.begun -= self.watched.seconds
 
     def refresh(self) -> None:
-        """Shows what the work has come to where none of the units was done for a while."""
-        if (
-            not self._is_shown()
-            or self.bar.disable
-            or time() - self.bar.last_print_t < self.seconds
-        ):
-            return
-        self._estimate(int(self.bar.n))
-        self._note()
-        self.bar.refresh()
-        self.bar.last_print_t = time()
+        """Shows the state, if there is something to show and the last one is old enough."""
+        now = time()
+        is_late = now - self.created_at >= DELAY_SECONDS and now - self.shown_at >= self.seconds
+        if is_late and not is_quiet():
+            self._show(self.total())
 
-    def _note(self) -> None:
-        note = self.watched.note() if self.watched else ""
-        errors = f"{self.errors} errors" if self.errors else ""
-        self.bar.set_postfix_str(", ".join(filter(None, (note, errors))), refresh=False)
+    def total(self) -> int | None:
+        """How many there are, by the share of the input that is read; None where that is not known."""
+        share = self.fraction()
+        num_read = self.watched.read if self.watched else self.done
+        return max(self.done, round(num_read / share)) if share and num_read else None
+
+    def _show(self, total: int | None, is_last: bool = False) -> None:
+        """Writes the state."""
+        global _has_open_line
+        self.shown_at = time()
+        line = f"{self.done}/{'?' if total is None else total} {self.unit} [{self._notes(total)}]"
+        if not self.is_terminal:
+            print(line, file=sys.stderr)
+            return
+        line = line[: get_terminal_size().columns - 1]
+        print(f"{CLEAR_LINE}{line}", end="\n" if is_last else "", file=sys.stderr, flush=True)
+        _has_open_line = not is_last
+
+    def _notes(self, total: int | None) -> str:
+        """The time, rate and time left, notes of what works, and how many errors there are."""
+        elapsed = time() - self.begun
+        notes = [_clock(elapsed)]
+        num_timed = self.done - (self.first or 0)
+        if self.done > self.first_wave and num_timed and elapsed > 0:
+            rate = num_timed / elapsed
+            left = "?" if total is None else _clock((total - self.done) / rate)
+            notes = [f"{notes[0]}<{left}", f"{rate:.3g} {self.unit}/s"]
+        if self.watched:
+            notes.append(self.watched.note())
+        if self.errors:
+            notes.append(f"{self.errors} errors")
+        return ", ".join(filter(None, notes))
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if not self._is_shown():
-            return
-        if kind is None and self.bar.n:
-            self.bar.total = self.bar.n
-        if not self.bar.disable:
-            self._note()
-        self.bar.close()
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if self.shown_at > self.created_at and not is_quiet():
+            self._show(self.total() if kind else self.done, is_last=True)
 
 
 class Counted(Progress):
@@ -178,25 +130,23 @@ class Counted(Progress):
     """
 
     def __init__(self, unit: str, total: int) -> None:
-        self.done, self.whole = 0, total
-        super().__init__(unit, lambda: self.done / self.whole if self.done else None)
+        super().__init__(unit, lambda: self.done / total if self.done else None)
+        self.whole = total
 
     def more(self, n: int) -> None:
         """Shows that n more are done."""
-        self.done = min(self.whole, self.done + n)
-        self(self.done)
+        self(min(self.whole, self.done + n))
 
 
-class _Lines:
-    """stderr as tqdm may write to it, each state of the bar a line of its own."""
+def _clock(seconds: float) -> str:
+    """A time as minutes and seconds, with hours where there are any.
 
-    def write(self, text: str) -> None:
-        line = CONTROLS.sub("", text).strip("\r\n ")
-        if line:
-            print(line, file=sys.stderr)
-
-    def flush(self) -> None:
-        sys.stderr.flush()
+    >>> _clock(75.2), _clock(3600)
+    ('01:15', '1:00:00')
+    """
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"
 
 
 def say(text: str) -> None:
@@ -207,7 +157,9 @@ def say(text: str) -> None:
 
 def complain(text: str) -> None:
     """Prints a message on stderr, quiet or not."""
-    print(printable(text, keep="\n"), file=sys.stderr)
+    global _has_open_line
+    start, _has_open_line = CLEAR_LINE if _has_open_line else "", False
+    print(start + printable(text, keep="\n"), file=sys.stderr)
 
 
 def is_quiet() -> bool:
@@ -223,7 +175,7 @@ def set_quiet(quiet: bool) -> None:
 
 @contextmanager
 def own_quiet() -> Iterator[None]:
-    """Lets a command inside be quiet without its caller being so behind it."""
+    """Lets a command inside be quiet without its caller being so after it."""
     before = _is_quiet
     try:
         yield

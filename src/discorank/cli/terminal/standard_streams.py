@@ -13,8 +13,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
+from functools import partial
 from io import BufferedIOBase, TextIOWrapper
 from threading import current_thread
 from time import monotonic
@@ -26,6 +27,9 @@ from ...printable import printable
 
 # for what is closed: a file that refuses to be read, one that refuses to be written, one that takes all
 _STANDINS = ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY))
+
+PATIENCE_SECONDS = 10.0  # in which a further signal does not disturb the ending
+AGAIN_SECONDS = 0.05  # until a signal is sent again whose exception was lost
 
 
 class _Said(TextIOWrapper):
@@ -43,57 +47,37 @@ class _Said(TextIOWrapper):
             super().flush()
 
 
-class _Terminal(BufferedIOBase):
-    """The bytes of a stdout that is a terminal: no text in rows or tables moves its cursor or ends a title."""
+class _Sink(BufferedIOBase):
+    """The bytes of a stream, which a function writes.
 
-    def __init__(self, raw: Any) -> None:
-        self._raw = raw
+    Args:
+        stream: the terminal, or a stream that takes text alone.
+        take: writes bytes to it.
+    """
+
+    def __init__(self, stream: Any, take: Callable[[bytes], object]) -> None:
+        self._stream, self._take = stream, take
 
     def writable(self) -> bool:
-        """It is."""
+        """Bytes can be written."""
         return True
 
     def write(self, data: Any) -> int:
-        """Writes text in UTF-8, control characters as their escapes."""
-        shown = printable(bytes(data).decode("utf-8", "surrogateescape"), keep="\n\t")
-        self._raw.write(shown.encode("utf-8", "surrogateescape"))
+        """Writes bytes of UTF-8."""
+        self._take(bytes(data))
         return len(data)
 
     def flush(self) -> None:
-        """Flushes the terminal."""
-        self._raw.flush()
+        """Flushes the stream."""
+        self._stream.flush()
 
     def fileno(self) -> int:
-        """The number of the terminal."""
-        return int(self._raw.fileno())
+        """The descriptor of the stream; raises OSError if it has none."""
+        return int(self._stream.fileno())
 
     def isatty(self) -> bool:
-        """It is one."""
-        return True
-
-
-class _BytesOfText(BufferedIOBase):
-    """The bytes of a stream that takes text alone."""
-
-    def __init__(self, text: TextIO) -> None:
-        self._text = text
-
-    def writable(self) -> bool:
-        """It is."""
-        return True
-
-    def write(self, data: Any) -> int:
-        """Writes text in UTF-8."""
-        self._text.write(bytes(data).decode("utf-8", "backslashreplace"))
-        return len(data)
-
-    def flush(self) -> None:
-        """Flushes the text."""
-        self._text.flush()
-
-    def isatty(self) -> bool:
-        """Whether the text is shown on a terminal."""
-        return self._text.isatty()
+        """Whether the stream is a terminal."""
+        return bool(self._stream.isatty())
 
 
 class _WithoutThreads:
@@ -124,22 +108,24 @@ def stdout_without(threads: str) -> Iterator[None]:
 def streams_with_bytes() -> Iterator[None]:
     """Rows can be written as bytes inside, also where stdout or stderr takes text alone, as io.StringIO does."""
     with ExitStack() as stack:
-        if not hasattr(sys.stdout, "buffer"):
-            stack.enter_context(redirect_stdout(stack.enter_context(_with_bytes(sys.stdout))))
-        if not hasattr(sys.stderr, "buffer"):
-            stack.enter_context(redirect_stderr(stack.enter_context(_with_bytes(sys.stderr))))
+        for text, redirect in ((sys.stdout, redirect_stdout), (sys.stderr, redirect_stderr)):
+            if hasattr(text, "buffer"):
+                continue
+            raw: Any = _Sink(text, partial(_write_text, text))
+            stream = TextIOWrapper(raw, "utf-8", "backslashreplace", newline="", write_through=True)
+            stack.callback(stream.detach)  # or its end would close the sink
+            stack.enter_context(redirect(stream))
         yield
 
 
-@contextmanager
-def _with_bytes(text: TextIO) -> Iterator[TextIOWrapper]:
-    """A stream of text as one of bytes, whose end does not close it."""
-    raw: Any = _BytesOfText(text)
-    stream = TextIOWrapper(raw, "utf-8", "backslashreplace", newline="", write_through=True)
-    try:
-        yield stream
-    finally:
-        stream.detach()
+def _write_text(stream: TextIO, data: bytes) -> None:
+    stream.write(data.decode("utf-8", "backslashreplace"))
+
+
+def _write_shown(terminal: Any, data: bytes) -> None:
+    """Writes to a terminal, so that no text in rows or tables moves its cursor or ends a title."""
+    shown = printable(data.decode("utf-8", "surrogateescape"), keep="\n\t")
+    terminal.write(shown.encode("utf-8", "surrogateescape"))
 
 
 def show_warning(message: Warning | str, *place: object, **more: object) -> None:
@@ -163,8 +149,9 @@ def repair() -> None:
     if isinstance(sys.stdout, TextIOWrapper):  # a table on a terminal that has not all letters
         sys.stdout.reconfigure(errors="backslashreplace")
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.isatty():
-        terminal: Any = _Terminal(sys.stdout.detach())
-        sys.stdout = TextIOWrapper(terminal, "utf-8", "backslashreplace", line_buffering=True)
+        terminal = sys.stdout.detach()
+        shown: Any = _Sink(terminal, partial(_write_shown, terminal))
+        sys.stdout = TextIOWrapper(shown, "utf-8", "backslashreplace", line_buffering=True)
 
 
 def _open_standin(number: int, flags: int) -> None:
@@ -184,10 +171,6 @@ def silence_stdout() -> None:
         standin = os.open(os.devnull, os.O_WRONLY)
         os.dup2(standin, sys.stdout.fileno())
         os.close(standin)
-
-
-PATIENCE_SECONDS = 10.0  # in which a further signal does not disturb the ending
-AGAIN_SECONDS = 0.05  # until a signal is sent again whose exception was lost
 
 
 class TerminatedError(KeyboardInterrupt):

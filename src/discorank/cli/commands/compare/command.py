@@ -19,6 +19,7 @@ import numpy as np
 
 from ....integrations.formats.human_scores import HumanKey
 from ....integrations.formats.score_columns import split_direction
+from ....integrations.formats.wmt.eval_set_folder import EvalSetOptions
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
 from ....metrics.representations import FloatArray
@@ -32,7 +33,7 @@ from ....rerank.selection.statistics import clean
 from ....tables import Format, Table, comma_separated, of_set, printed, shown
 from ...options import Given, command, needed
 from ...options.decoders import MetricOptions, check_references
-from ...options.system_outputs import EvalSetReading, EvalSetTexts, OutputFileOptions
+from ...options.system_outputs import EvalSetTexts, OutputFileOptions
 from ...running import check_not_input, complete_rows
 from .compared_sets import (
     CompareOptions,
@@ -53,6 +54,8 @@ from .wmt_task import (
     task_set_tables,
 )
 
+MORE = "--details prints the tests of every pair and agreement with people by all measures"
+
 
 def _names(*components: type) -> frozenset[str]:
     return frozenset(field.name for component in components for field in fields(component))
@@ -60,11 +63,11 @@ def _names(*components: type) -> frozenset[str]:
 
 # the options that each mode reads
 _ALL = _names(
-    CompareOptions, OutputFileOptions, PeopleOptions, EvalSetTexts, EvalSetReading, TaskOptions
+    CompareOptions, OutputFileOptions, PeopleOptions, EvalSetTexts, EvalSetOptions, TaskOptions
 )
 _SHARED = {"input", "metric", "format", "level", "seed", "decoded", "statistics"}
 _TESTED = _names(CompareOptions, PeopleOptions) | _SHARED
-_TASK = _names(EvalSetReading) | _SHARED | {"task_draws", "language_pair", "main_reference"}
+_TASK = _names(EvalSetOptions) | _SHARED | {"task_draws", "language_pair"}
 _WMT = {"with_human", "with_outliers", "domain", "nan_as_zero", "human", "input_format"}
 _OF_FILES = _names(OutputFileOptions) - {"references"}
 MODES: Mapping[str, frozenset[str]] = {
@@ -91,7 +94,7 @@ def compare(
     outputs: OutputFileOptions,
     people: PeopleOptions,
     texts: EvalSetTexts,
-    reading: EvalSetReading,
+    reading: EvalSetOptions,
     tasks: TaskOptions,
     loading: MetricOptions,
     given: Given,
@@ -109,7 +112,9 @@ def compare(
     if mode == "systems files":
         # before --metric is asked for: for files of texts it is not all that is missing
         check_systems_files(paths, tasks.input_format)
-    metrics = _metrics(options, loading, may_be_none=tasks.have_scores or bool(options.human))
+    may_be_none = tasks.have_scores or bool(options.human)
+    specs = options.metric if may_be_none else needed(options.metric, "metric")
+    metrics = loading.load_all(specs)
     if files is not None and not outputs.references:
         check_references(metrics)
     check_decoded(options.decoded, tasks.have_scores, len(paths))
@@ -155,19 +160,6 @@ def _compare_sets(
     sys.stdout.write(answered(sets) if is_answer else printed_sets(sets, options.format))
 
 
-def _metrics(
-    options: CompareOptions, loading: MetricOptions, *, may_be_none: bool
-) -> list[Utility]:
-    """The metrics; raises InputError if there are none and must be some, or one is named twice."""
-    specs = options.metric if may_be_none else needed(options.metric, "metric")
-    metrics = loading.load_all(specs)
-    repeated = [metric.signature() for i, metric in enumerate(metrics) if metric in metrics[:i]]
-    if repeated:
-        problem = f"{repeated[0]} is given twice"
-        raise InputError(problem, where="metric", fix="Give each metric once")
-    return metrics
-
-
 def _check_outputs(paths: Sequence[str], options: CompareOptions) -> None:
     """Raises InputError where a file of scores is an input, or segments and documents go into one file."""
     outputs = [options.segment_scores, options.document_scores]
@@ -196,9 +188,6 @@ def _folders(options: CompareOptions, names: Sequence[str]) -> list[Path]:
     for folder in folders:
         check_folder(folder)
     return folders
-
-
-MORE = "--details prints the tests of every pair and agreement with people by all measures"
 
 
 def answered(sets: Mapping[str, SystemComparison]) -> str:

@@ -1,19 +1,17 @@
-"""The sets that ``compare`` reads: a file is one, a folder of mt-metrics-eval one per language pair.
+"""The sets of systems that ``compare`` reads, and the comparison of one of them.
 
-``compare --hypotheses``: systems' outputs in files of their own; what to do where --hypotheses lacks.
-
-Compares the systems of one systems file as the options of ``compare`` say; what ``--decoded`` names are systems too.
-Figures of annotators (``--raters``) and of the spans that they marked (``--spans``) belong to a set.
+A set is a systems file, a language pair of a folder of mt-metrics-eval, or the files of ``--hypotheses``, with text by
+line. Judgements from files of their own (``--judged``) join its documents, and each run named by ``--decoded`` is one
+more system. With the comparison come remarks on what may mislead: few units, cut texts, a metric that judges its own
+choices.
 """
 
 from __future__ import annotations
 
 import os
-import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
@@ -28,28 +26,21 @@ from ....integrations.formats.selection_files import with_chosen
 from ....integrations.formats.system_texts import AlignedOutputs, OutputFiles, about_kind, kind_of
 from ....integrations.formats.wmt.eval_set_folder import pairs_of
 from ....integrations.formats.wmt.judgements import with_judged, with_means_of_raters
-from ....metrics.base import Metric
 from ....metrics.errors import InputError, unknown
 from ....metrics.execution.meter import Meter
 from ....metrics.mixture import Utility
 from ....metrics.spec.checked_settings import Checked, Field, Rare, settings
 from ....metrics.spec.signature import parse
 from ....metrics.storage.line_source import LineSource, NumberedLines
-from ....report.choices import marked_errors
 from ....rerank.runs.run_file import check_beside, is_table, lines_of_run
 from ....rerank.selection.comparison import SystemComparison, compare_systems, fitted_to_references
 from ....rerank.selection.judged_systems import doubtful_direction
 from ....rerank.selection.ratings import (
-    Markings,
     People,
     RaterAgreement,
     RaterFigures,
-    SpanAgreement,
-    rated_texts,
     rater_agreement,
     rater_figures,
-    span_agreement,
-    text_of,
 )
 from ....rerank.selection.significance import (
     Correction,
@@ -59,7 +50,7 @@ from ....rerank.selection.significance import (
     unit_of,
 )
 from ....rerank.selection.statistics import DRAWS
-from ....rerank.selection.system_scores import DocumentOutputs, RatedSpan, with_references
+from ....rerank.selection.system_scores import DocumentOutputs, with_references
 from ....tables import Format
 from ...options.system_outputs import aligned_outputs, read_judged_file
 from ...terminal.console import Counted, say
@@ -68,6 +59,8 @@ from ..cite import signatures_of
 
 if TYPE_CHECKING:
     from ....metrics.execution.cache import Cache
+
+NOT_INDEPENDENT = "warning: segments of one document are not independent: p is too small, intervals are too narrow"
 
 
 @settings
@@ -78,14 +71,12 @@ class PeopleOptions:
         judged: files of judgements of the same texts, which join those of the input: JSON lines, logs of
             Pearmut, or CSV files of Appraise.
         raters: print every annotator's figures, and how far annotators agree.
-        spans: compare the errors that metrics mark with those that people marked.
     """
 
     heading: ClassVar = "judgements"
 
     judged: tuple[str, ...] = ()
     raters: bool = False
-    spans: Annotated[bool, Rare()] = False
 
 
 def with_judgements(
@@ -111,38 +102,31 @@ def may_lack(keys: Sequence[HumanKey], judged: Sequence[str]) -> tuple[HumanKey,
 
 
 def people_of(
-    documents: Sequence[DocumentOutputs],
-    human: Sequence[tuple[str, bool]],
-    metrics: Sequence[Utility],
-    options: PeopleOptions,
+    documents: Sequence[DocumentOutputs], human: Sequence[tuple[str, bool]], *, raters: bool
 ) -> People:
-    """The figures that the options ask for, of every dimension of people's scores.
+    """The figures of annotators in every dimension of human scores, where they are asked for.
 
     Args:
         documents: with their judgements.
         human: the dimensions, each with whether lower is better.
-        metrics: that may mark errors.
-        options: which figures.
+        raters: whether the figures are asked for.
     """
-    asked = [name for name in ("raters", "spans") if getattr(options, name)]
-    if asked and not human:
+    if raters and not human:
         problem = "there are no human scores"
-        raise InputError(problem, where=f"--{asked[0]}", fix="Name their key with --human")
-    raters: list[RaterFigures] = []
+        raise InputError(problem, where="--raters", fix="Name their key with --human")
+    all_figures: list[RaterFigures] = []
     agreement: list[RaterAgreement] = []
-    spans: list[SpanAgreement] = []
     for dimension, _ in human:
         figures = rater_figures(documents, dimension)
         _warn_of_lone_raters(figures, documents, dimension)
-        if options.raters:
-            if not figures:
-                fix = "Read a file with ratings, or give them with --judged"
-                raise InputError(f"{dimension} has no single ratings", where="--raters", fix=fix)
-            raters += figures
-            agreement += rater_agreement(documents, dimension)
-        if options.spans:
-            spans += span_figures(documents, dimension, metrics)
-    return People(tuple(raters), tuple(agreement), tuple(spans))
+        if not raters:
+            continue
+        if not figures:
+            fix = "Read a file with ratings, or give them with --judged"
+            raise InputError(f"{dimension} has no single ratings", where="--raters", fix=fix)
+        all_figures += figures
+        agreement += rater_agreement(documents, dimension)
+    return People(tuple(all_figures), tuple(agreement))
 
 
 def _warn_of_lone_raters(
@@ -158,73 +142,6 @@ def _warn_of_lone_raters(
             f"warning: {dimension}: {names} rated one system only: how strict they are cannot be told from how good "
             "it is"
         )
-
-
-def span_figures(
-    documents: Sequence[DocumentOutputs],
-    dimension: str,
-    metrics: Sequence[Utility],
-) -> list[SpanAgreement]:
-    """Annotators against each other, and every metric that marks errors against their spans."""
-    marking = [metric.parts[0][1] for metric in metrics if _marks_errors(metric)]
-    marked = [
-        (document, system, i, [r.spans for r in ratings if r.spans is not None])
-        for document, system, i, ratings in rated_texts(documents, dimension)
-    ]
-    rated = [one for one in marked if one[3]]
-    if not rated:
-        problem = f"nobody marked spans in {dimension}"
-        raise InputError(problem, where="--spans", fix="Read ratings with spans")
-    among_people: list[Markings] = []
-    for document, system, i, spans in rated:
-        text = text_of(document, system, i)
-        among_people += [(text, gold, other) for gold, other in permutations(spans, 2)]
-    rows = [span_agreement(dimension, "other annotators", among_people)]
-    with Counted("texts", len(rated) * len(marking)) as progress:
-        for metric in marking:
-            if markings := list(_against_metric(metric, rated, progress.more)):
-                rows.append(span_agreement(dimension, metric.signature(), markings))
-    if len(rows) == 1 and metrics:
-        say("warning: none of the metrics marks errors: xcomet and judges that list errors do")
-    return rows
-
-
-def _against_metric(
-    metric: Metric,
-    rated: Sequence[tuple[DocumentOutputs, str, int, Sequence[Sequence[RatedSpan]]]],
-    progress: Callable[[int], None],
-) -> Iterator[Markings]:
-    """The markings of annotators, each with that of a metric, of texts of which it says something."""
-    for document, system, i, spans in rated:
-        predicted = _marked(metric, document, system, i)
-        progress(1)
-        if predicted is not None:
-            text = text_of(document, system, i)
-            yield from ((text, gold, predicted) for gold in spans)
-
-
-def _marks_errors(metric: Utility) -> bool:
-    """Whether it is one metric alone that may mark errors."""
-    return len(metric.parts) == 1 and "error" in metric.parts[0][1].info.reasons
-
-
-def _marked(
-    metric: Metric, document: DocumentOutputs, system: str, i: int
-) -> tuple[RatedSpan, ...] | None:
-    """The errors that a metric marks in a text; None where it says nothing."""
-    text = text_of(document, system, i)
-    references = [texts[i] for name, texts in document.references.items() if name != system]
-    source = None if document.source is None else document.source[i]
-    if metric.info.needs_references and not references:
-        return None
-    reasons: Iterator[Mapping[str, Any]] = iter(metric.explain(text, references[:1], source))
-    errors = marked_errors(text, next(reasons, {}))
-    if errors is None:
-        return None
-    return tuple(RatedSpan(e.start, e.end, e.severity) for e in errors)
-
-
-NOT_INDEPENDENT = "warning: segments of one document are not independent: p is too small, intervals are too narrow"
 
 
 def _checked_unit(unit: str | int) -> str | int:
@@ -377,17 +294,15 @@ def baseline_of(
 
 
 def check_systems_files(paths: Sequence[str], form: str) -> None:
-    """Raises InputError, with the command that reads them, where files hold texts in place of documents."""
-    if form != "systems":
-        return
-    for path in paths:
+    """Raises InputError where files hold texts or lists instead of documents."""
+    for path in paths if form == "systems" else ():
         kind = _kind(path)
-        if recognised_documents(path) != form:
-            continue
         # of one file of candidate lists its reader says more
-        if kind not in (None, "systems") and (kind != "jsonl" or len(paths) > 1):
+        is_known = kind in (None, "systems") or (kind == "jsonl" and len(paths) == 1)
+        if not is_known and recognised_documents(path) == form:
             problem = f"found {about_kind(str(kind))}, expected a systems file"
-            raise InputError(problem, where=path, fix=f"For files of texts: {_command(paths)}")
+            fix = "Compare files of texts with --hypotheses FILE ... --references FILE"
+            raise InputError(problem, where=path, fix=fix)
 
 
 def _kind(path: str) -> str | None:
@@ -403,17 +318,6 @@ def _kind(path: str) -> str | None:
             return kind_of(first, source) if first.strip() else None
     except InputError:
         return None
-
-
-def _command(paths: Sequence[str]) -> str:
-    """The command that compares the files, of which those named like references are references."""
-    references = [path for path in paths if Path(path).stem.lower().startswith("ref")]
-    hypotheses = [path for path in paths if path not in references]
-    if not hypotheses:
-        hypotheses, references = list(paths), []
-    words = ["discorank", "compare", "--hypotheses", *hypotheses]
-    words += ["--references", *(references or ["REFERENCES"]), "-m", "chrf"]
-    return shlex.join(words)
 
 
 def compare_set(
@@ -455,7 +359,7 @@ def compare_set(
     return replace(
         comparison,
         settings={**comparison.settings, **more},
-        people=people_of(documents, human, fitted, how.people),
+        people=people_of(documents, human, raters=how.people.raters),
     )
 
 

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from ....integrations.formats.format_table import is_eval_set_folder
-from ....integrations.formats.wmt.eval_set_folder import language_pairs
+from ....integrations.formats.human_scores import HumanKey
+from ....integrations.formats.wmt.eval_set_folder import (
+    EvalSetOptions,
+    language_pairs,
+    read_eval_set,
+    standards_of,
+)
+from ....integrations.formats.wmt.eval_set_rows import eval_set_of_rows, missing_texts
 from ....metrics.errors import InputError
+from ....metrics.execution.meter import Meter
 from ....metrics.mixture import Utility
 from ....metrics.spec.checked_settings import Field, Rare, settings
 from ....rerank.selection.meta_evaluation.cell_permutation import DrawSettings
-from ....rerank.selection.meta_evaluation.eval_set import LEVELS, EvalSet
+from ....rerank.selection.meta_evaluation.eval_set import LEVELS, EvalSet, score_eval_set
 from ....rerank.selection.meta_evaluation.level_agreement import (
     TESTED,
     AgreementOptions,
@@ -28,20 +37,16 @@ from ....rerank.selection.meta_evaluation.task_results import (
     task_set,
 )
 from ....tables import Column, Table, decimals, number, of_set, text_table, whole, words
-from ...options.system_outputs import (
-    EvalSetReading,
-    EvalSetTexts,
-    eval_set_at,
-    reading_options,
-    with_own_metrics,
-)
-from ...terminal.console import Counted
+from ...options.system_outputs import EvalSetTexts, checked_rows
+from ...terminal.console import Counted, say
+from ...terminal.watching import judged_line
 from .compared_sets import SetPlace
 
 if TYPE_CHECKING:
     from ....metrics.execution.cache import Cache
 
 BLOCK = 100  # draws between looks at p
+NO_PAIR = "-"  # of a test set that names no languages
 
 
 @settings
@@ -84,7 +89,7 @@ class TaskReading(NamedTuple):
 
     options: TaskOptions
     texts: EvalSetTexts
-    reading: EvalSetReading
+    reading: EvalSetOptions
     human: tuple[str, ...]  # the keys of human scores of documents
     metrics: Sequence[Utility]
     cache: Cache | None
@@ -92,11 +97,35 @@ class TaskReading(NamedTuple):
     seed: int  # of draws
 
     def eval_set(self, place: SetPlace) -> EvalSet:
-        """A test set, with the scores of the metrics."""
-        how = reading_options(self.texts, self.reading)
-        pair, form = place.language_pair, self.options.input_format
-        eval_set = eval_set_at(place.path, place.name, pair, how, form, self.human)
-        return with_own_metrics(eval_set, self.metrics, self.cache)
+        """A test set, of a folder in a language pair or else of documents, with the scores of the metrics.
+
+        Raises:
+            InputError: as the readers of folders and documents.
+        """
+        if place.language_pair is not None:
+            eval_set = read_eval_set(place.path, place.language_pair, self.reading)
+        else:
+            keys = [HumanKey.read(key) for key in self.human]
+            rows = checked_rows(place.path, self.options.input_format, None, keys)
+            lower = [key.name for key in keys if key.lower]
+            eval_set = eval_set_of_rows(rows, place.name, NO_PAIR, lower)
+            eval_set = replace(eval_set, standards=standards_of(eval_set, self.reading))
+        if lacking := missing_texts(eval_set):
+            say(f"{place.name}: {lacking} texts were not supplied, and count as empty")
+        return self._scored(eval_set)
+
+    def _scored(self, eval_set: EvalSet) -> EvalSet:
+        """The set with the scores of the metrics."""
+        meter = Meter()
+        num_readings = len(eval_set.documents) * sum(len(metric.parts) for metric in self.metrics)
+        with Counted("documents", num_readings) as reading:
+            for metric in self.metrics:
+                eval_set = score_eval_set(
+                    metric, eval_set, cache=self.cache, progress=reading.more, meter=meter
+                )
+        if judged := judged_line(meter.now):
+            say(judged)
+        return eval_set
 
     @property
     def drawn(self) -> DrawSettings | None:

@@ -11,58 +11,64 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from ....integrations.formats.corpora import RatedText, read_rated, read_texts
-from ....integrations.formats.wmt.judgements import read_rankings
-from ....metrics.discourse.roles.training.role_training import RoleTraining
-from ....metrics.discourse.roles.training.role_training import train as train_classifier
-from ....metrics.errors import InputError
-from ....metrics.rst.parser.training.parser_training import ParserTraining
-from ....metrics.rst.parser.training.parser_training import train as train_parser
-from ....metrics.rst.parser.weights import save as save_parser
-from ....metrics.sescore2.training.job_stages import Stage, finished
-from ....metrics.sescore2.training.regression_network import check_free, convert
-from ....metrics.sescore2.training.regression_training import (
+from ...integrations.formats.corpora import RatedText, read_rated, read_texts
+from ...integrations.formats.wmt.judgements import read_rankings
+from ...metrics.discourse.roles.training.role_training import RoleTraining
+from ...metrics.discourse.roles.training.role_training import train as train_classifier
+from ...metrics.errors import InputError
+from ...metrics.rst.parser.training.parser_training import ParserTraining
+from ...metrics.rst.parser.training.parser_training import train as train_parser
+from ...metrics.rst.parser.weights import save as save_parser
+from ...metrics.sescore2.training.regression_training import (
     FEWEST_TO_HOLD_OUT,
     Predict,
+    SyntheticPair,
     Training,
     TrainingProgress,
+    Validate,
+    check_free,
     fit,
 )
-from ....metrics.sescore2.training.severity import Severity, label
-from ....metrics.sescore2.training.synthesis import Synthesis, embed, perturb, search, write_texts
-from ....metrics.spec.checked_settings import Rare, settings
-from ....metrics.spec.signature import call
-from ....metrics.storage.checksums import with_checksum
-from ....metrics.storage.line_source import LineSource
-from ....rerank.prior import STRENGTH, Prior
-from ....rerank.selection.judged_systems import doubtful_direction
-from ....rerank.selection.statistics import correlation
-from ....rerank.training.combination_training import Preferences, Tuning, train_combination
-from ....rerank.training.prior_estimation import Raters, Root, estimate_prior
-from ....tables import aligned
-from ...options import command, needed
-from ...options.command_options import ModelOptions
-from ...options.decoders import MetricOptions
-from ...options.inputs import InputOptions
-from ...options.system_outputs import JudgementOptions, judged_documents
-from ...running import check_not_input, check_writable, complete_or_absent
-from ...terminal.console import Progress, say
+from ...metrics.sescore2.training.severity import Severity
+from ...metrics.sescore2.training.synthesis import Synthesis, synthetic_pairs, usable_texts
+from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.signature import call
+from ...metrics.storage.atomic_files import locked_folder, unwritable
+from ...metrics.storage.checksums import with_checksum
+from ...metrics.storage.line_source import LineSource
+from ...rerank.prior import STRENGTH, Prior
+from ...rerank.selection.judged_systems import doubtful_direction
+from ...rerank.selection.statistics import correlation
+from ...rerank.training.combination_training import Preferences, Tuning, train_combination
+from ...rerank.training.prior_estimation import Raters, Root, estimate_prior
+from ...tables import Column, Table, decimals, numbers, shown, whole, words
+from ..options import command, needed
+from ..options.command_options import ModelOptions
+from ..options.decoders import MetricOptions
+from ..options.inputs import InputOptions
+from ..options.system_outputs import JudgementOptions, judged_documents
+from ..running import check_not_input, check_writable, complete_or_absent
+from ..terminal.console import Progress, say
 
 # settings of models that are of no use in training
 NOT_TRAINED_WITH = ("dtype", "batch_tokens", "cache", "cache_bytes")
-STAGES = ("texts", "embed", "search", "perturb", "label", "fit")
-TEXTS_FOR_BOUNDS = 2000  # of a converted checkpoint
-Tell = Callable[[int], None]
-Validate = Callable[[Predict], float]
+STAGES = 3  # of a text: encoded, searched for, given mistakes
+INTERVAL = Column("95 %", ("low", "high"), lambda low, high: f"[{low:.1f}, {high:.1f}]")
+TEST_COLUMNS = (words("test documents", "part"), decimals("%", "value", 1), INTERVAL)
+WEIGHT_COLUMNS = (
+    words("metric", "metric"),
+    decimals("weight", "weight", 3),
+    Column("95 %", ("low", "high"), lambda low, high: f"[{low:.2f}, {high:.2f}]"),
+    *numbers({"min": "min", "max": "max"}),
+)
 
 
 @settings
@@ -74,6 +80,11 @@ class FormatOptions:
     """
 
     format: Literal["text", "json"] = "text"
+
+    def print(self, data: Mapping[str, Any], tables: Sequence[Table]) -> None:
+        """Prints figures as one JSON object, or as tables."""
+        text = json.dumps(data) + "\n" if self.format == "json" else shown(tables, "table")
+        sys.stdout.write(text)
 
 
 @settings
@@ -111,32 +122,24 @@ def rst(options: TrainRSTOptions, printing: FormatOptions, training: ParserTrain
     parser = train_parser(training, Path(data), say)
     with complete_or_absent(out) as file:
         save_parser(file, parser.arrays, parser.about)
-    _print(parser.about["figures"], printing, lambda figures: figures_table(figures["test"]))
+    figures = parser.about["figures"]
+    printing.print(figures, [parser_table(figures["test"])])
     say(f"{out}: {Path(out).stat().st_size / 1e6:.2f} MB")
 
 
-def _print(figures: Any, printing: FormatOptions, table: Callable[[Any], str]) -> None:
-    """Prints figures as JSON, or as a table."""
-    text = json.dumps(figures) if printing.format == "json" else table(figures)
-    sys.stdout.write(text + "\n")
-
-
-def figures_table(figures: Mapping[str, Any]) -> str:
+def parser_table(figures: Mapping[str, Any]) -> Table:
     """F1 with 95 % intervals by document."""
-    rows = [["test documents", "F1", "95 %"]]
+    rows = []
     for name, value in figures.items():
-        for part, entry in _entries(name, value):
-            interval = f"[{entry['low']:.1f}, {entry['high']:.1f}]"
-            rows.append([part, f"{entry['f1']:.1f}", interval])
-    return aligned(rows) + f"\n{figures['documents']} documents, {figures['sentences']} sentences"
+        if isinstance(value, Mapping):
+            entries = {f"F1 {name}: {part}": entry for part, entry in value.items()}
+            for part, entry in ({f"F1 {name}": value} if "f1" in value else entries).items():
+                rows.append({"part": part, "value": entry["f1"], **entry})
+    return Table(_size(figures), TEST_COLUMNS, rows)
 
 
-def _entries(name: str, value: Any) -> list[tuple[str, Mapping[str, float]]]:
-    if not isinstance(value, Mapping):
-        return []
-    if "f1" in value:
-        return [(name, value)]
-    return [(f"{name}: {part}", entry) for part, entry in value.items()]
+def _size(figures: Mapping[str, Any]) -> str:
+    return f"{figures['documents']} documents, {figures['sentences']} sentences"
 
 
 @settings
@@ -176,18 +179,17 @@ def roles(
     out = needed(options.output, "output")
     check_not_input(out, [data])
     figures = train_classifier(training, Path(data), Path(out), models.device, say)
-    _print(figures, printing, roles_figures)
+    printing.print(figures, [roles_table(figures)])
 
 
-def roles_figures(figures: Mapping[str, Any]) -> str:
-    """The figures as text."""
-    interval = f"[{figures['low']:.1f}, {figures['high']:.1f}]"
-    rows = [["test documents", "%", "95 %"]]
-    rows.append(["accuracy", f"{figures['accuracy']:.1f}", interval])
-    rows.append(["most frequent role", f"{figures['majority']:.1f}", ""])
-    rows.append(["macro F1", f"{figures['macro_f1']:.1f}", ""])
-    rows += [[f"F1 {name}", f"{value:.1f}", ""] for name, value in figures["f1"].items()]
-    return f"{aligned(rows)}\n{figures['documents']} documents, {figures['sentences']} sentences"
+def roles_table(figures: Mapping[str, Any]) -> Table:
+    """The share of right roles with its interval, and F1 of every role."""
+    accuracy = {"value": figures["accuracy"], "low": figures["low"], "high": figures["high"]}
+    values = {"most frequent role": figures["majority"], "macro F1": figures["macro_f1"]}
+    values |= {f"F1 {name}": value for name, value in figures["f1"].items()}
+    rows = [{"part": "accuracy", **accuracy}]
+    rows += [{"part": part, "value": value} for part, value in values.items()]
+    return Table(_size(figures), TEST_COLUMNS, rows)
 
 
 @settings
@@ -197,8 +199,7 @@ class TrainSEScore2Options:
     Args:
         input: texts of the language, one per line, or JSON lines with --text-field (.gz too).
         output: the folder of the model.
-        work: the folder that stages are kept in; beside the model if not given.
-        encoder_path: the encoder of checkpoints that come without configuration and tokenizer.
+        work: the folder that an interrupted run resumes from; next to the model if not given.
         text_field: the field of JSON lines with a text or a list of texts.
         source_field: the field with their sources, for severity under a cross-lingual model.
         validation: rated texts that pick the best weights: JSON lines with hypothesis, reference or references, score.
@@ -209,7 +210,6 @@ class TrainSEScore2Options:
     input: tuple[str, ...] = ()
     output: str | None = None
     work: str | None = None
-    encoder_path: Annotated[str | None, Rare()] = None
     text_field: str | None = None
     source_field: str | None = None
     validation: str | None = None
@@ -217,9 +217,7 @@ class TrainSEScore2Options:
 
 
 @command(
-    "Train the metric sescore2 on texts. An interrupted run resumes with the same command. A first argument names one "
-    f"stage to run alone, each needs those before it: {', '.join(STAGES)}; or convert, which makes a folder of a "
-    "released checkpoint, with bounds for rescaling if texts follow it.",
+    "Train the metric sescore2 on texts. An interrupted run resumes with the same command.",
     name="train sescore2",
     positional={"input": "*"},
     short={"output": "o"},
@@ -227,7 +225,7 @@ class TrainSEScore2Options:
     first=["input", "output", "validation", "device"],
     examples=[
         "train sescore2 texts.txt -o sescore2",
-        "train sescore2 convert sescore2_en.ckpt -o sescore2",
+        "train sescore2 texts.txt -o sescore2 --frozen --epochs 3",
         "metrics sescore2",
     ],
 )
@@ -239,57 +237,36 @@ def sescore2(
     models: ModelOptions,
 ) -> None:
     """Trains."""
-    out, device = Path(needed(options.output, "output")), models.device
-    first, stage = options.input[:1], ""
-    if first and first[0] in (*STAGES, "convert"):
-        stage = first[0]
-        options = replace(options, input=options.input[1:])
-    use = f'{out}: use it as sescore2(model="{out}")'
-    if stage == "convert":
-        checkpoint, *paths = needed(options.input, "input", "CHECKPOINT")
-        texts = [text for text, _ in read_texts(paths, options.text_field)] if paths else []
-        convert(Path(checkpoint), out, options.encoder_path, texts[:TEXTS_FOR_BOUNDS], device)
-        say(use)
-        return
+    out = Path(needed(options.output, "output"))
+    paths = needed(options.input, "input", "TEXTS")
     work = Path(options.work or f"{out}.work")
-    rated = None
     # what would fail at the end is checked at the start
-    if stage in ("", "fit"):
-        check_free(out)
-        rated = _rated(options)
-    for name in (stage,) if stage else STAGES:
-        if name == "fit":
-            done = _fit(training, rated, work, out, device)
-        elif name == "texts":
-            paths = list(needed(options.input, "input", "TEXTS"))
-            pairs = read_texts(paths, options.text_field, options.source_field)
-            with Progress("texts", lambda: None) as progress:
-                done = write_texts(work, pairs, synthesis, progress)
-        else:
-            done = _made(name, work, synthesis, severity, device)
-        counts = [f"{n} {noun}" for noun, n in (done.counts or {}).items()]
-        say(f"{name}: {', '.join(counts)}")
-    if stage in ("", "fit"):
-        say(use)
+    check_free(out)
+    rated = _rated(options)
+    with locked_folder(work):
+        read = read_texts(paths, options.text_field, options.source_field)
+        texts, counts = usable_texts(read, synthesis)
+        _say_counts("texts", counts)
+        try:
+            work.mkdir(exist_ok=True)
+        except OSError as error:
+            raise unwritable(work, error) from error
+        done = 0
+        with Progress("texts", lambda: done / (STAGES * len(texts))) as progress:
+
+            def tell(now: int) -> None:
+                nonlocal done
+                done = now
+                progress(now // STAGES)
+
+            pairs, name = synthetic_pairs(work, texts, synthesis, severity, models.device, tell)
+        _say_counts("pairs", {"pairs": len(pairs)})
+        _say_counts("fit", _fit(training, rated, work, out, pairs, name, models.device))
+    say(f'{out}: use it as sescore2(model="{out}")')
 
 
-def _made(
-    name: str,
-    work: Path,
-    synthesis: Synthesis,
-    severity: Severity,
-    device: str | None,
-) -> Stage:
-    """A stage between the texts and the model, made while progress is shown."""
-    total = finished(work / "texts").counts or {}
-    with _bar("texts", total.get("kept", 0)) as tell:
-        if name == "embed":
-            return embed(work, synthesis, device, tell)
-        if name == "search":
-            return search(work, synthesis, device, tell)
-        if name == "perturb":
-            return perturb(work, synthesis, tell)
-        return label(work, severity, device, tell)
+def _say_counts(step: str, counts: Mapping[str, int]) -> None:
+    say(f"{step}: {', '.join(f'{n} {noun}' for noun, n in counts.items())}")
 
 
 def _rated(options: TrainSEScore2Options) -> list[RatedText] | None:
@@ -301,30 +278,35 @@ def _rated(options: TrainSEScore2Options) -> list[RatedText] | None:
 
 
 def _fit(
-    training: Training, rated: list[RatedText] | None, work: Path, out: Path, device: str | None
-) -> Stage:
-    """Trains the model and says how good it is at every validation."""
-    measure, validate, validation = "correlation held out", None, None
+    training: Training,
+    rated: list[RatedText] | None,
+    work: Path,
+    out: Path,
+    pairs: Sequence[SyntheticPair],
+    name: str,
+    device: str | None,
+) -> Mapping[str, int]:
+    """Trains the model on pairs and says how good it is at every validation."""
+    measure, validate = "correlation held out", None
     if rated is not None:
         measure, validate = "Kendall", validator(rated)
-        digest = blake2b(repr(rated).encode("utf-8", "surrogatepass"), digest_size=16)
-        validation = digest.hexdigest()
+        name += blake2b(repr(rated).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
     share = 0.0
     with Progress("steps", lambda: share) as progress:
 
         def tell(now: TrainingProgress) -> None:
             nonlocal share
-            share = now.step / now.steps
+            share = now.share
             progress(now.step)
             if now.validation is not None:
                 quality = f"{measure} {now.validation:.4f}"
                 say(f"step {now.step}: loss {now.loss:.2f}, {quality}")
 
-        stage = fit(work, out, training, device, validate, validation, tell)
-    if validate is None and not (stage.counts or {}).get("held out"):
+        counts = fit(work, out, pairs, training, device, validate, name, tell)
+    if validate is None and not counts["held out"]:
         few = f"pairs are held out from {FEWEST_TO_HOLD_OUT} texts on"
         say(f"fit: no validation ({few}): the weights of the last step are kept")
-    return stage
+    return counts
 
 
 def validator(rated: Sequence[RatedText]) -> Validate:
@@ -342,20 +324,6 @@ def validator(rated: Sequence[RatedText]) -> Validate:
     return validate
 
 
-@contextmanager
-def _bar(unit: str, total: int) -> Iterator[Tell]:
-    """Shows how many of a known number are done."""
-    done = 0
-    with Progress(unit, lambda: done / total if total else None) as progress:
-
-        def tell(now: int) -> None:
-            nonlocal done
-            done = min(now, total)
-            progress(done)
-
-        yield tell
-
-
 @settings
 class TrainCombinationOptions:
     """What is combined, whose preferences count, and where the model goes.
@@ -367,7 +335,6 @@ class TrainCombinationOptions:
         rankings: a JSONL of rankings instead, {"id" of the list, "ranks": {system: rank}}, rank 1 is best.
         teacher: a metric whose scores against the references stand for people instead.
         output: the file of the model, .json.
-        format: how the weights are printed, text or json.
     """
 
     metric: tuple[str, ...] = ()
@@ -375,10 +342,6 @@ class TrainCombinationOptions:
     rankings: str | None = None
     teacher: str | None = None
     output: str | None = None
-    format: Literal["text", "json"] = "text"
-
-
-_TOWARD = {"mean": "their mean", "zero": "zero"}
 
 
 @command(
@@ -395,7 +358,11 @@ _TOWARD = {"mean": "their mean", "zero": "zero"}
     ],
 )
 def combination(
-    input: InputOptions, options: TrainCombinationOptions, tuning: Tuning, loading: MetricOptions
+    input: InputOptions,
+    options: TrainCombinationOptions,
+    printing: FormatOptions,
+    tuning: Tuning,
+    loading: MetricOptions,
 ) -> None:
     """Trains."""
     metrics = [loading.load(spec) for spec in needed(options.metric, "metric")]
@@ -411,8 +378,11 @@ def combination(
     with complete_or_absent(out) as file:
         file.write(json.dumps(model, ensure_ascii=False, indent=1).encode() + b"\n")
     say(f"{out}: use it as {call('combination', {'model': out})}")
-    text = json.dumps(model) if options.format == "json" else combination_figures(model)
-    sys.stdout.write(text + "\n")
+    printing.print(model, [combination_table(model)])
+    tried = [trial["penalty"] for trial in model["penalties_tried"]]
+    if tried and model["penalty"] == max(tried):
+        center = {"mean": "their mean", "zero": "zero"}[model["toward"]]
+        say(f"This penalty is the largest tried: it holds the weights at {center}")
 
 
 def _preferences(options: TrainCombinationOptions, loading: MetricOptions) -> Preferences:
@@ -446,27 +416,17 @@ def directed(text: str, name: str) -> tuple[str, bool]:
     return score, direction == "lower"
 
 
-def combination_figures(model: Mapping[str, Any]) -> str:
-    """The weights and the figures held out, as text."""
-    rows = [["metric", "weight", "95 %", "min", "max"]]
-    for feature in model["features"]:
-        interval = f"[{feature['low']:.2f}, {feature['high']:.2f}]"
-        ends = [f"{feature[name]:.4g}" for name in ("min", "max")]
-        rows.append([feature["metric"], f"{feature['weight']:.3f}", interval, *ends])
-    held_out, penalty = model["held_out"], model["penalty"]
+def combination_table(model: Mapping[str, Any]) -> Table:
+    """The weights, under the figures of documents that are held out."""
+    held_out = model["held_out"]
     accuracy, single_accuracy = held_out["accuracy"], held_out["best_single_accuracy"]
-    tried = [trial["penalty"] for trial in model["penalties_tried"]]
-    remark = ""
-    if tried and penalty == max(tried):
-        center = _TOWARD[model["toward"]]
-        remark = f"\nThis penalty is the largest tried: it holds the weights at {center}"
-    size = f"{model['pairs']} pairs of {model['documents']} documents"
-    return (
-        f"{aligned(rows)}\n{size}, penalty {penalty:g}; "
+    title = (
+        f"{model['pairs']} pairs of {model['documents']} documents, penalty {model['penalty']:g}; "
         f"held out: {100 * accuracy:.1f} % right "
         f"(the single metric that is best on the other folds {100 * single_accuracy:.1f} %), "
-        f"loss {held_out['loss']:.4f}{remark}"
+        f"loss {held_out['loss']:.4f}"
     )
+    return Table(title, WEIGHT_COLUMNS, model["features"])
 
 
 @settings
@@ -478,13 +438,11 @@ class TrainPriorOptions:
             nobody judged one.
         root: whether an error is the square root of a score; auto, where lower is better and no score is negative.
         output: the file of the prior, .json.
-        format: how the prior is printed, text or json.
     """
 
     input: str | None = None
     root: Root = "auto"
     output: str | None = None
-    format: Literal["text", "json"] = "text"
 
 
 @command(
@@ -500,7 +458,9 @@ class TrainPriorOptions:
         "explain examples:systems.jsonl --from systems -u chrf --prior prior.json --limit 1",
     ],
 )
-def prior(options: TrainPriorOptions, judgements: JudgementOptions) -> None:
+def prior(
+    options: TrainPriorOptions, printing: FormatOptions, judgements: JudgementOptions
+) -> None:
     """Estimates."""
     path = needed(options.input, "input", "SYSTEMS")
     out = needed(options.output, "output")
@@ -517,67 +477,40 @@ def prior(options: TrainPriorOptions, judgements: JudgementOptions) -> None:
     with complete_or_absent(out) as file:
         file.write(json.dumps(row, ensure_ascii=False, indent=1).encode() + b"\n")
     raters = [] if judged.raters is None else [raters_table(judged.raters)]
-    text = "\n".join([*raters, prior_figures(made)])
-    sys.stdout.write((json.dumps(row) if options.format == "json" else text) + "\n")
+    printing.print(row, [*raters, prior_table(made)])
     say(f"{out}: use it as discorank decode --prior {out}")
 
 
-def raters_table(raters: Raters) -> str:
-    """How strict raters are, as text."""
-    what = "times the mean rater's scores" if raters.are_factors else "added to scores"
-    effects = [[name, f"{effect:.3f}"] for name, effect in raters.effects.items()]
-    return aligned([["rater", what], *effects])
+def raters_table(raters: Raters) -> Table:
+    """How strict raters are."""
+    effect = "times the mean rater's scores" if raters.are_factors else "added to scores"
+    rows = [{"rater": name, "effect": effect} for name, effect in raters.effects.items()]
+    return Table("", [words("rater", "rater"), decimals(effect, "effect", 3)], rows)
 
 
-def prior_figures(prior: Prior) -> str:
-    """Every system's prior, the best first, and what it makes of a weight, as text."""
+def prior_table(prior: Prior) -> Table:
+    """Every system's prior, the best first, and what it makes of a weight."""
     names = [name for name, _ in prior.systems]
-    weights = prior.weights(names, STRENGTH).tolist()
-    ordered = sorted(
-        zip(prior.systems, weights, strict=True),
-        key=lambda pair: pair[0][1].mean,
-    )
     rows = [
-        [
-            "system",
-            "segments",
-            "documents",
-            "judged",
-            "prior",
-            "+-",
-            f"weight at strength {STRENGTH:g}",
-        ]
-    ]
-    for (name, system), weight in ordered:
-        rows.append(
-            [
-                name,
-                str(system.segments),
-                str(system.documents),
-                "-" if system.effect is None else f"{system.effect:+.3f}",
-                f"{system.mean:+.3f}",
-                f"{system.error:.3f}",
-                f"{weight:.4f}",
-            ]
+        {"system": name, **asdict(system), "weight": weight}
+        for (name, system), weight in zip(
+            prior.systems, prior.weights(names, STRENGTH).tolist(), strict=True
         )
-    return (
-        f"{aligned(rows)}\nAn error is {_error(prior)}; below 0 is better than the mean system. "
+    ]
+    columns = [
+        words("system", "system"),
+        whole("segments", "segments"),
+        whole("documents", "documents"),
+        Column("judged", ("effect",), lambda effect: "-" if effect is None else f"{effect:+.3f}"),
+        Column("prior", ("mean",), "{:+.3f}".format),
+        decimals("+-", "error", 3),
+        decimals(f"weight at strength {STRENGTH:g}", "weight"),
+    ]
+    error = prior.human if prior.lower else f"minus {prior.human}"
+    error = f"the square root of {prior.human}" if prior.rooted else error
+    title = (
+        f"An error is {error}; below 0 is better than the mean system. "
         f"{prior.segments} segments of {prior.documents} documents, sigma {prior.sigma:.3f}, "
-        f"between systems {prior.between:.3f}, design effect {prior.design_effect:.2f}{_unjudged(prior)}"
+        f"between systems {prior.between:.3f}, design effect {prior.design_effect:.2f}"
     )
-
-
-def _error(prior: Prior) -> str:
-    """How an error follows from a human score."""
-    if prior.rooted:
-        return f"the square root of {prior.human}"
-    return prior.human if prior.lower else f"minus {prior.human}"
-
-
-def _unjudged(prior: Prior) -> str:
-    """A line on the systems without judgements, nothing if there are none."""
-    names = [name for name, system in prior.systems if system.effect is None]
-    if not names:
-        return ""
-    have = "they have" if len(names) > 1 else "it has"
-    return f"\nNobody judged {', '.join(names)}: {have} the mean of all."
+    return Table(title, columns, sorted(rows, key=lambda row: row["mean"]))

@@ -1,1 +1,0 @@
-"""``discorank train KIND``, in a room that no other command imports."""
