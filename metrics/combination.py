@@ -66,8 +66,8 @@ class Feature:
 
 
 @dataclass(frozen=True)
-class Model:
-    """What a model file must have."""
+class ModelFile:
+    """The contents of a model file; other keys are passed over."""
 
     format: Literal[1]
     features: list[Feature]
@@ -133,7 +133,7 @@ class Combination(Mix):
         values = parse_small_json(data, path, _FIX)
         if isinstance(values, Mapping):
             check(values, path, _EDITED)
-        features = from_json(Model, values, path, _FIX).features
+        features = from_json(ModelFile, values, path, _FIX).features
         limits().check("systems", len(features), f"{path}: features", what="metrics")
         counting = []
         for i, feature in enumerate(features):
