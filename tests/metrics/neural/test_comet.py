@@ -533,3 +533,24 @@ def test_another_candidate_is_read_as_released() -> None:
     assert np.ptp(matrix, axis=1).min() > 1e-3  # the other candidate counts
     several = metric.score(TEXTS[:1], [TEXTS[1:4]], [SOURCE])
     assert several[0] == pytest.approx(matrix[0, 1:4].mean(), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"additional_translation_in": [True, True, False]},
+        {"additional_translation_in": [False]},
+        {"additional_score_in": [True]},
+        {"additional_score_out": [False, True]},
+        {"use_ref": True},
+    ],
+)
+def test_other_inputs_of_poly_are_refused(changes: dict[str, Any], tmp_path: Path) -> None:
+    """The settings say what an estimator of this width reads."""
+    folder = Path(shutil.copytree(MODELS / "tiny-comet-poly", tmp_path / "poly"))
+    file = folder / "checkpoints" / "model.ckpt"
+    content = torch.load(file, weights_only=True)
+    content["hyper_parameters"] |= changes
+    torch.save(content, file)
+    with pytest.raises(ModelLoadError, match=next(iter(changes))):
+        tiny(str(folder), name="comet-poly").scorer  # noqa: B018
