@@ -49,18 +49,16 @@ BUILT_IN: dict[str, Registration] = {
     "pdd": Registration("discorank.metrics.discourse.roles.pdd:PDD"),
     "role-match": Registration("discorank.metrics.discourse.roles.pdd:RoleMatch"),
     "combination": Registration("discorank.metrics.combination:Combination"),
-    "bertscore": Registration("discorank.metrics.neural.bertscore.metric:BERTScore"),
-    "doc-bertscore": Registration(
-        "discorank.metrics.neural.bertscore.metric:BERTScore", {"context": 2}
-    ),
+    "bertscore": Registration("discorank.metrics.neural.bertscore:BERTScore"),
+    "doc-bertscore": Registration("discorank.metrics.neural.bertscore:BERTScore", {"context": 2}),
     "comet": Registration("discorank.metrics.neural.comet.metric:Comet"),
     "doc-comet": Registration("discorank.metrics.neural.comet.metric:Comet", {"context": 2}),
     "comet-qe": Registration("discorank.metrics.neural.comet.metric:CometQE"),
     "doc-comet-qe": Registration("discorank.metrics.neural.comet.metric:CometQE", {"context": 2}),
     "comet-poly": Registration("discorank.metrics.neural.comet.metric:CometPoly"),
-    "xcomet": Registration("discorank.metrics.neural.xcomet.metric:XComet"),
-    "doc-xcomet": Registration("discorank.metrics.neural.xcomet.metric:XComet", {"context": 1}),
-    "xcomet-qe": Registration("discorank.metrics.neural.xcomet.metric:XCometQE"),
+    "xcomet": Registration("discorank.metrics.neural.xcomet:XComet"),
+    "doc-xcomet": Registration("discorank.metrics.neural.xcomet:XComet", {"context": 1}),
+    "xcomet-qe": Registration("discorank.metrics.neural.xcomet:XCometQE"),
     "metricx": Registration("discorank.metrics.neural.metricx.metric:MetricX"),
     "doc-metricx": Registration("discorank.metrics.neural.metricx.metric:MetricX", {"context": 2}),
     "metricx-qe": Registration("discorank.metrics.neural.metricx.metric:MetricXQE"),
@@ -80,11 +78,11 @@ BUILT_IN: dict[str, Registration] = {
     "lm-pair": Registration("discorank.metrics.neural.causal.metric:LMPair"),
     "entail": Registration("discorank.metrics.neural.entail:Entail"),
     "reward": Registration("discorank.metrics.neural.reward:Reward"),
-    "prism": Registration("discorank.metrics.neural.likelihood.prism:Prism"),
-    "doc-prism": Registration("discorank.metrics.neural.likelihood.prism:Prism", {"context": 2}),
-    "bartscore": Registration("discorank.metrics.neural.likelihood.bartscore:BARTScore"),
+    "prism": Registration("discorank.metrics.neural.likelihood:Prism"),
+    "doc-prism": Registration("discorank.metrics.neural.likelihood:Prism", {"context": 2}),
+    "bartscore": Registration("discorank.metrics.neural.likelihood:BARTScore"),
     "bartscore-faithfulness": Registration(
-        "discorank.metrics.neural.likelihood.bartscore:BARTScoreFaithfulness"
+        "discorank.metrics.neural.likelihood:BARTScoreFaithfulness"
     ),
 }
 
@@ -176,8 +174,8 @@ REMARKS: Mapping[str, str] = {
 FAMILIES: tuple[tuple[str, str, str], ...] = (
     (r"xcomet[\w.-]*", "xcomet", "Unbabel"),
     (r"comet-poly[\w.-]*", "comet-poly", "zouharvi"),
-    (r"[\w.-]*(reward|armorm)[\w.-]*", "reward", ""),
-    (r"(nli-|minicheck)[\w.-]*", "entail", ""),
+    (r"[\w.-]*reward[\w.-]*", "reward", ""),
+    (r"nli-[\w.-]*", "entail", ""),
     (r"[\w.-]*(comet-?qe|cometkiwi)[\w.-]*", "comet-qe", "Unbabel"),
     (r"[\w.-]*comet-(da|mqm|stinkyboi)[\w.-]*", "comet", "Unbabel"),
     (r"metricx-[\w.-]*qe[\w.-]*", "metricx-qe", "google"),

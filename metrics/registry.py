@@ -72,7 +72,7 @@ class Spec(NamedTuple):
 
     @classmethod
     def of(
-        cls, given: str | Path | Mapping[str, Any], *, with_models: bool = True, **settings: Any
+        cls, given: str | Path | Mapping[str, Any], /, *, with_models: bool = True, **settings: Any
     ) -> Spec:
         """Read a name, a signature, a mapping or a YAML file, and further settings; errors as `load_metric`."""
         if not isinstance(given, Mapping):

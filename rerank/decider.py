@@ -19,6 +19,8 @@ from .order import Order, Strategy
 from .scheduler import Outcome, Program, Scheduler
 from .whole_documents import document_outcomes
 
+LISTS_PER_RECORD = 1000  # of the log
+
 
 class Decider(ABC):
     """A decider of lists.
@@ -110,8 +112,19 @@ class Decider(ABC):
         return self.rankings(lists, engine)
 
     def rankings(self, lists: Iterable[Any], engine: Engine | None) -> Iterator[Ranking]:
-        """The rankings of `decode`, list by list."""
-        return decide_all(self, lists, engine)
+        """The rankings of `decode`; raises the first error, naming the list."""
+        num_decided = 0
+        for name, outcome in self.outcomes(
+            map(_named, count(1), list_rows(lists)), engine or LocalEngine()
+        ):
+            if isinstance(outcome, DiscorankError):
+                raise outcome.inside(name)
+            if outcome is not None:
+                num_decided += 1
+                if num_decided % LISTS_PER_RECORD == 0:
+                    LOG.info("%d lists decided", num_decided)
+                yield outcome
+        LOG.info("all %d lists decided", num_decided)
 
     def outcomes(
         self, records: Iterable[Any], engine: Engine, accept: Accept | None = None
@@ -130,27 +143,6 @@ class Decider(ABC):
         if self.decides_documents:
             return document_outcomes(lambda groups: decided(groups, None), records, accept)
         return decided(records, accept)
-
-
-LISTS_PER_RECORD = 1000  # of the log
-
-
-def decide_all(
-    decider: Decider, lists: Iterable[Any], engine: Engine | None = None
-) -> Iterator[Ranking]:
-    """Rankings of an iterable of lists or a Hugging Face dataset, streamed; raises the first error, naming the list."""
-    engine = engine or LocalEngine()
-    records = map(_named, count(1), list_rows(lists))
-    num_decided = 0
-    for name, outcome in decider.outcomes(records, engine):
-        if isinstance(outcome, DiscorankError):
-            raise outcome.inside(name)
-        if outcome is not None:
-            num_decided += 1
-            if num_decided % LISTS_PER_RECORD == 0:
-                LOG.info("%d lists decided", num_decided)
-            yield outcome
-    LOG.info("all %d lists decided", num_decided)
 
 
 def _named(number: int, data: Any) -> tuple[str, CandidateList | DiscorankError]:

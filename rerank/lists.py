@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import fields as dataclass_fields
 from functools import cached_property
 from math import inf, isfinite, isnan
 from typing import Any
@@ -119,9 +120,8 @@ class CandidateList:
         for name in ("candidates", "pseudo_references"):
             for i, candidate in enumerate(getattr(self, name)):
                 if not isinstance(candidate, Candidate):
-                    raise InputError(
-                        f"found {_kind(candidate)}, expected a Candidate", where=f"{name}[{i}]"
-                    )
+                    problem = f"found {_kind(candidate)}, expected a Candidate"
+                    raise InputError(problem, where=f"{name}[{i}]")
         if not self.candidates:
             raise InputError("no candidates, expected at least one", where="candidates")
 
@@ -131,18 +131,7 @@ class CandidateList:
         return f"CandidateList(id={short_text(self.id)}, candidates={first}{others})"
 
 
-_KEYS = frozenset(
-    {
-        "id",
-        "candidates",
-        "source",
-        "document",
-        "position",
-        "pseudo_references",
-        "references",
-        "context_only",
-    }
-)
+_KEYS = frozenset(one.name for one in dataclass_fields(CandidateList)) - {"extra"}
 
 
 def read_list(data: Any, number: int | None = None) -> CandidateList:
@@ -214,15 +203,15 @@ def plain(text: Text) -> str | list[str]:
 
 def write_list(record: CandidateList) -> dict[str, Any]:
     """The JSON form of a candidate list; `read_list` is the inverse."""
-    optional = {
-        "document": record.document,
-        "position": record.position,
-        "source": None if record.source is None else plain(record.source),
-    }
-    row: dict[str, Any] = {"id": record.id, **{k: v for k, v in optional.items() if v is not None}}
-    row["candidates"] = [_written(candidate) for candidate in record.candidates]
+    row: dict[str, Any] = {"id": record.id}
+    for key, value in (("document", record.document), ("position", record.position)):
+        if value is not None:
+            row[key] = value
+    if record.source is not None:
+        row["source"] = plain(record.source)
+    row["candidates"] = list(map(_written, record.candidates))
     if record.pseudo_references:
-        row["pseudo_references"] = [_written(candidate) for candidate in record.pseudo_references]
+        row["pseudo_references"] = list(map(_written, record.pseudo_references))
     if record.references:
         row["references"] = [_written(Candidate(text)) for text in record.references]
     if record.context_only:
@@ -247,11 +236,8 @@ def _written(candidate: Candidate) -> Any:
 def _written_tree(tree: Any) -> Any:
     if isinstance(tree, tuple):
         return list(tree)
-    return {
-        "nuc": tree.nuc,
-        "rel": tree.rel,
-        "children": [_written_tree(child) for child in tree.children],
-    }
+    children = [_written_tree(child) for child in tree.children]
+    return {"nuc": tree.nuc, "rel": tree.rel, "children": children}
 
 
 def _candidates(data: Mapping[str, Any], key: str) -> tuple[Candidate, ...]:
@@ -320,17 +306,12 @@ def _text(value: Any, where: str, annotations: Mapping[str, Any] = NOTHING) -> T
     if isinstance(value, Document):
         return value
     if isinstance(value, str):
-        raise InputError(
-            f"{sorted(annotations)} beside a plain text",
-            where=where,
-            fix="Give its sentences as array",
-        )
-    if not isinstance(value, list | tuple) or not all(
-        isinstance(sentence, str) for sentence in value
-    ):
-        raise InputError(
-            f"found {_kind(value)}, expected a string or an array of strings", where=where
-        )
+        problem = f"{sorted(annotations)} beside a plain text"
+        raise InputError(problem, where=where, fix="Give its sentences as array")
+    is_array = isinstance(value, list | tuple)
+    if not is_array or not all(isinstance(sentence, str) for sentence in value):
+        problem = f"found {_kind(value)}, expected a string or an array of strings"
+        raise InputError(problem, where=where)
     limits().check("entries", len(value), where, what="sentences")
     try:
         return Document(tuple(value), **annotations)
@@ -355,9 +336,8 @@ def _references(data: Mapping[str, Any]) -> tuple[Text, ...]:
     references = _candidates({"references": given}, "references")
     for i, reference in enumerate(references):
         if reference.fields or reference.logprob is not None:
-            raise InputError(
-                "found more than a text", where=f"references[{i}]", fix="Leave its other keys out"
-            )
+            fix = "Leave its other keys out"
+            raise InputError("found more than a text", where=f"references[{i}]", fix=fix)
     return tuple(reference.text for reference in references)
 
 
@@ -371,9 +351,8 @@ def _logprob(value: Any, where: str) -> float | None:
     except OverflowError:
         number = inf
     if isnan(number) or number == inf:
-        raise InputError(
-            f"found {number}, expected a natural log-probability (finite or -inf)", where=where
-        )
+        problem = f"found {number}, expected a natural log-probability (finite or -inf)"
+        raise InputError(problem, where=where)
     return number
 
 

@@ -15,12 +15,8 @@ from typing import Any
 
 from ..metrics.errors import InputError, excerpt
 
-_TEXT_TYPES = (
-    None,
-    "text",
-    "output_text",
-    "input_text",
-)  # of parts; others are reasoning, images, calls
+# of parts that are texts; others are reasoning, images, calls
+_TEXT_TYPES = (None, "text", "output_text", "input_text")
 _OTHER_ROLES = ("system", "developer", "user", "tool", "function")  # of messages not by the model
 _FIXES = {
     "refusal": "The model refused: leave the reply out",

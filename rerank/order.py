@@ -123,12 +123,8 @@ class DocumentContext:
     @property
     def flags(self) -> tuple[str, ...]:
         """The flags of the next list."""
-        flags: tuple[str, ...] = ()
-        if self.was_cut:
-            flags = (*flags, "context-cut")
-        if self.after_failed:
-            flags = (*flags, "context-of-failed")
-        return flags
+        cut = ("context-cut",) if self.was_cut else ()
+        return (*cut, "context-of-failed") if self.after_failed else cut
 
     def copy(self) -> Self:
         """One that goes on by itself."""

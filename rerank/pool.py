@@ -74,7 +74,7 @@ class Pool:
         check_strength(self.prior, self.prior_strength)
         if self.prior is not None and self.weights != "uniform":
             problem = (
-                f"weights {self.weights!r} beside a prior, which weighs pseudo-references itself"
+                f"weights {self.weights!r} with a prior, which weighs pseudo-references itself"
             )
             raise InputError(problem, where="prior", fix="Give one of them")
 
@@ -229,9 +229,9 @@ def _field_weights(candidates: Sequence[Candidate], name: str, where: str) -> Fl
         problem = f"weight {values[at]} is negative"
         raise InputError(problem, where=f"{where}[{at}].{name}", fix="Weights are >= 0")
     largest = max(values)
-    if largest and not SMALL <= largest <= LARGE:  # sums of theirs, or of utilities times them
-        return np.array(values) / largest
-    return np.array(values)
+    # sums of theirs, or of utilities times them
+    is_odd = largest and not SMALL <= largest <= LARGE
+    return np.array(values) / (largest if is_odd else 1.0)
 
 
 # weights that have a name, by it; a further one is a function and a line

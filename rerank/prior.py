@@ -183,17 +183,13 @@ def values_by_system(
     Raises:
         InputError: it is of another kind, damaged, or a value is not one.
     """
-    is_object = isinstance(data, Mapping)
-    systems = data.get("systems") if is_object else None
-    if not is_object or (data.get("kind"), data.get("format")) != kind or not _is_filled(systems):
+    is_kind = isinstance(data, Mapping) and (data.get("kind"), data.get("format")) == kind
+    systems = data.get("systems") if is_kind else None
+    if not isinstance(systems, Mapping) or not systems:
         problem = f"found {excerpt(data)}, expected {kind[0]} of format {kind[1]} with systems"
         raise InputError(problem, where=where, fix=fix)
     check(data, where, _EDITED)
     return built_by_system(of, systems, f"{where}: systems", fix)
-
-
-def _is_filled(value: Any) -> bool:
-    return isinstance(value, Mapping) and len(value) > 0
 
 
 def built_by_system(of: type[T], rows: Any, where: str, fix: str) -> dict[str, T]:

@@ -153,9 +153,8 @@ class Scheduler:
             self._admit(*pair)
 
     def _has_room(self) -> bool:
-        if not self.open:
-            return True
-        return len(self.open) < WINDOW_RECORDS and self.characters < WINDOW_CHARACTERS
+        is_small = len(self.open) < WINDOW_RECORDS and self.characters < WINDOW_CHARACTERS
+        return is_small or not self.open
 
     def _admit(self, tag: Any, entry: CandidateList | Decided | DiscorankError) -> None:
         """Takes in a line: a record to decide, one that was decided earlier, or one that could not be read."""
@@ -278,10 +277,8 @@ class Scheduler:
         job.is_done, job.outcome = True, outcome
         if job.record is None:
             return
-        text = job.record.candidates[0].text
-        if isinstance(outcome, Ranking):
-            text = outcome.text
         is_chosen, failed = isinstance(outcome, Ranking), isinstance(outcome, DiscorankError)
+        text = outcome.text if isinstance(outcome, Ranking) else job.record.candidates[0].text
         if self.width:
             queue.reads.extend(job.record, text, is_chosen, failed)
 

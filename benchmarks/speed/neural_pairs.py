@@ -39,11 +39,11 @@ from benchmarks.support.peers.models import make_comet, make_encoder
 from benchmarks.support.peers.process import Peer, Timed, timed
 from discorank.metrics.base import Metric
 from discorank.metrics.execution.store import Store
-from discorank.metrics.neural.bertscore.metric import BERTScore
+from discorank.metrics.neural.bertscore import BERTScore
 from discorank.metrics.neural.bleurt.metric import BLEURT
 from discorank.metrics.neural.comet.metric import Comet
 from discorank.metrics.neural.metricx.metric import MetricX
-from discorank.metrics.neural.xcomet.metric import XComet
+from discorank.metrics.neural.xcomet import XComet
 from discorank.metrics.text.texts import NO_CONTEXT, Context
 
 CONTEXT, SAMPLED, LAYER = 2, 32, 9

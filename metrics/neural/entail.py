@@ -7,22 +7,16 @@ both, the window first. With ``agg="min"`` the least supported sentence counts. 
 probability of the output of this name over all windows is taken away from every sentence, as the code of SummaC-ZS
 does. A model with one output gives its logistic function. From 0 to 1 (-1 with contradiction), higher is better,
 reference-free; a text or a source without sentences has 0. Of a window and a sentence that do not fit the longer one
-loses its right end. With ``join="eos"`` window and sentence are one text with the end-of-sequence token between, as
-MiniCheck's encoders are trained, in place of the tokenizer's form for two texts.
-
-The forms of released models are settings:
+loses its right end. The forms of released models are settings:
 
     SummaC-ZS    entail(model="...mnli")                      windows of one sentence, entailment
     AlignScore   entail(model="...",window_words=350)         windows of whole sentences up to 350 words, aligned
-    MiniCheck    entail(model="...",window_words=300,join="eos",output=1)    the second of two outputs
 
-as far as their weights are a model for sequence classification of transformers (MiniCheck's RoBERTa and DeBERTa are;
-AlignScore's own checkpoint is not). MiniCheck's code fills windows by tokens (about 400), not words.
+as far as their weights are a model for sequence classification of transformers (AlignScore's own checkpoint is not).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
@@ -34,24 +28,22 @@ from ..representations import (
     Block,
     FloatArray,
     IntArray,
-    Ragged,
     Reps,
     by_hypothesis,
     hypothesis_rows,
 )
-from ..scorer import Info, Passes, Scorer
+from ..scorer import Info
 from ..spec.checked_settings import Field, settings
 from ..text.sentence_splitting import splitter
-from ..text.texts import Document, Item, Text, Truncation
-from .models.context_tokens import PlainTexts
+from ..text.texts import Document, Item, Text
+from .models.context_tokens import PlainTexts, WholeTexts, read_whole
 from .models.pretrained import tokenizer_of
 from .models.sequence_classifier import (
     SequenceClassifier,
     check_output,
     load_sequence_classifier,
 )
-from .models.settings import ModelMetric
-from .models.text_pairs import ReadPairs, read_joined, read_pairs
+from .models.settings import ModelMetric, ReadingScorer, as_rows, in_row
 
 # Names of the output that is asked for, where none is named.
 SUPPORTED = ("entailment", "entails", "aligned", "supported", "consistent", "factual")
@@ -69,19 +61,16 @@ class Entail(ModelMetric):
         agg: the mean over sentences, or the least (min).
         window: sentences of a window of the source; 0 for all.
         window_words: a window is as many sentences as have so many words together, in place of `window`.
-        join: window and sentence as the tokenizer's pair, or as one text with the end-of-sequence token between (eos).
         sentences: who splits plain texts: rule, pysbd:LANGUAGE, or your own module:function.
         max_tokens: the longest sequence of window and sentence, in tokens; the model's limit if not given.
     """
 
     default_model: ClassVar[str | None] = None
-    counts_passes: ClassVar[bool] = True
     output: str | int | None = None
     contradiction: bool = False
     agg: Literal["mean", "min"] = "mean"
     window: Annotated[int, Field(ge=0)] = 1
     window_words: Annotated[int, Field(ge=1)] | None = None
-    join: Literal["pair", "eos"] = "pair"
     sentences: str = "rule"
     name: ClassVar[str] = "entail"
     info: ClassVar[Info] = Info(
@@ -90,7 +79,7 @@ class Entail(ModelMetric):
             "sentences: each with the window of the source that supports it most, "
             "and how much, the least supported first"
         ),
-        papers=("laban2022summac", "zha2023alignscore", "tang2024minicheck"),
+        papers=("laban2022summac", "zha2023alignscore"),
         unit="document",
         needs_source=True,
         needs_references=False,
@@ -119,7 +108,7 @@ class Entail(ModelMetric):
         return EntailScorer(self, model, tokenizer_of(folder))
 
 
-class EntailScorer(Scorer):
+class EntailScorer(ReadingScorer):
     """Represents a text by its sentences; compares by the classifier, a pass for every window and sentence.
 
     Args:
@@ -129,17 +118,15 @@ class EntailScorer(Scorer):
     """
 
     def __init__(self, metric: Entail, model: SequenceClassifier, tokenizer: Any) -> None:
-        self.info = metric.info
+        super().__init__(metric, model)
         self.metric = metric
-        self.model = model
         self.tokenizer = tokenizer
         self.max_tokens = min(
             metric.max_tokens or 1 << 30, int(tokenizer.model_max_length), model.max_tokens
         )
         self.plain = PlainTexts(tokenizer)
         self.split = splitter(metric.sentences)
-        self.batch_tokens = model.batch_tokens
-        self.identity = f"{metric.identity(model.device)} {metric.sentences}"
+        self.identity += f" {metric.sentences}"
         self.supported = named_output(metric.output, SUPPORTED, model.names, metric.name)
         self.contradicted = -1
         if metric.contradiction:
@@ -149,9 +136,8 @@ class EntailScorer(Scorer):
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """The sentences of every text, as JSON, and about how many tokens they have."""
         texts = [self._sentences(item.text) for item in items]
-        rows = [np.frombuffer(json.dumps(text).encode(), np.uint8) for text in texts]
         counts = [sum(len(sentence.split()) for sentence in text) for text in texts]
-        return Reps({"sentences": Ragged.of_rows(rows)}), np.array(counts, np.int64)
+        return Reps({"sentences": as_rows(texts)}), np.array(counts, np.int64)
 
     def _sentences(self, text: Text) -> list[str]:
         """The sentences that are read: those that are not blank."""
@@ -174,8 +160,10 @@ class EntailScorer(Scorer):
 
     def _pairs(self, reps: Reps, h: int, source: int) -> list[list[tuple[str, str]]]:
         """Windows and sentence, a row for every sentence of a hypothesis; none where either has no sentences."""
-        windows = self.windows(_texts(reps, source))
-        rows = [[(window, sentence) for window in windows] for sentence in _texts(reps, h)]
+        windows = self.windows(in_row(reps["sentences"], source))
+        rows = [
+            [(window, sentence) for window in windows] for sentence in in_row(reps["sentences"], h)
+        ]
         return rows if windows else []
 
     def windows(self, sentences: Sequence[str]) -> list[str]:
@@ -188,7 +176,7 @@ class EntailScorer(Scorer):
 
     def _probabilities(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
         """Of entailment and, where it counts, of contradiction, [n, 2]."""
-        read = self._read(pairs)
+        read = read_whole(self.tokenizer, pairs, self.max_tokens)
         logits = self.model.logits(read.ids, types=read.types)
         p = np.zeros((len(pairs), 2))
         if logits.shape[1] == 1:
@@ -201,34 +189,21 @@ class EntailScorer(Scorer):
             p[:, 1] = softmax[:, self.contradicted]
         return p
 
-    def _read(self, pairs: Sequence[tuple[str, str]]) -> ReadPairs:
-        read = read_joined if self.metric.join == "eos" else read_pairs
-        return read(self.tokenizer, pairs, self.max_tokens)
-
     def _aggregated(self, support: Sequence[float]) -> float:
         """The value of a text by the support of its sentences."""
         if not support:
             return 0.0
         return min(support) if self.metric.agg == "min" else sum(support) / len(support)
 
-    def _read_block(self, reps: Reps, block: Block) -> ReadPairs:
+    def read_block(self, reps: Reps, block: Block) -> WholeTexts:
         """The distinct pairs of windows and sentences of a block."""
         rows = [self._pairs(reps, h, block.source) for h in block.hypotheses.tolist()]
         pairs = dict.fromkeys(pair for of_text in rows for row in of_text for pair in row)
-        return self._read(list(pairs))
+        return read_whole(self.tokenizer, list(pairs), self.max_tokens)
 
     def pair_cost(self, reps: Reps, block: Block) -> int:
         """The tokens that the classifier reads for a block."""
-        return int(self._read_block(reps, block).ids.lengths.sum())
-
-    def passes(self, reps: Reps, block: Block) -> Passes:
-        """One for every distinct pair of a window and a sentence."""
-        lengths = self._read_block(reps, block).ids.lengths
-        return Passes(lengths, self.model.flops(lengths))
-
-    def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
-        """Whether a window or a sentence of a block is cut."""
-        return Truncation(int(self._read_block(reps, block).truncation.max(initial=0)))
+        return int(self.read_block(reps, block).ids.lengths.sum())
 
     def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """Every sentence with its support and the window that supports it most."""
@@ -272,11 +247,3 @@ def _windows_of_words(sentences: Sequence[str], words: int) -> list[str]:
         windows[-1].append(sentence)
         used += count
     return [" ".join(window) for window in windows]
-
-
-def _texts(reps: Reps, row: int) -> list[str]:
-    """The sentences of a row."""
-    column = reps["sentences"]
-    raw = column.values[column.offsets[row] : column.offsets[row + 1]]
-    texts: list[str] = json.loads(raw.tobytes())
-    return texts

@@ -3,10 +3,8 @@
     reward(h) = logits(system, user: source, assistant: h)[output]
 
 Any number, higher is better, reference-free; values of different prompts need not compare. The raw output, with no
-softmax or sigmoid over it. An empty reply is read like any other. Models with several outputs (ArmoRM has 19) are asked
-for one, by its name or number; the layer that has them is named where it is not that of transformers:
-``reward(model="RLHFlow/ArmoRM-Llama3-8B-v0.1",head="regression_layer",output=9)``. The weights by which such a model
-mixes its outputs are code of its own, which is not run.
+softmax or sigmoid over it. An empty reply is read like any other. Models with several outputs are asked for one, by its
+name or number.
 
 A prompt and a reply as one sequence of tokens, in the chat template of a tokenizer.
 
@@ -20,9 +18,7 @@ so that the end of the reply is read; two texts lose their right ends, the longe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from math import inf
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -37,13 +33,10 @@ from ..representations import (
     by_hypothesis,
     hypothesis_rows,
 )
-from ..scorer import Info, Passes, Scorer
+from ..scorer import Info
 from ..spec.checked_settings import settings
-from ..storage import checksums
-from ..storage.bounded_files import read_small_file
 from ..text.texts import Item, Truncation
-from .models.context_tokens import PlainTexts, control_tokens
-from .models.files import model_files
+from .models.context_tokens import PlainTexts, WholeTexts, control_tokens, read_whole
 from .models.pretrained import tokenizer_of
 from .models.prompt_pass import num_common
 from .models.sequence_classifier import (
@@ -52,8 +45,7 @@ from .models.sequence_classifier import (
     check_output,
     load_sequence_classifier,
 )
-from .models.settings import ModelMetric
-from .models.text_pairs import read_pairs
+from .models.settings import ModelMetric, ReadingScorer, as_rows, in_row
 
 # The longest sequence if none is set, where the model has positions for more.
 MAX_TOKENS = 4096
@@ -66,19 +58,14 @@ class Reward(ModelMetric):
     Args:
         model: the folder of a model for sequence classification, or its name on the hub.
         output: which output, by its name or number, where the model has several.
-        head: the layer that has the outputs of a decoder, by the name of its weights; score if not given.
         system: a system text before the prompt.
-        template: a file with the chat template (Jinja); the tokenizer's own if not given.
         max_tokens: the longest sequence, in tokens; the model's limit, but at most 4096, if not given.
     """
 
     default_model: ClassVar[str | None] = None
-    counts_passes: ClassVar[bool] = True
     own_files: ClassVar[tuple[str, ...]] = ("chat_template.jinja",)
     output: str | int | None = None
-    head: str | None = None
     system: str | None = None
-    template: str | None = None
     name: ClassVar[str] = "reward"
     info: ClassVar[Info] = Info(
         summary="output of a reward model for the source as prompt and the text as reply",
@@ -90,16 +77,6 @@ class Reward(ModelMetric):
         bucketed=True,
     )
 
-    @property
-    def file_settings(self) -> tuple[str, ...]:
-        """Settings that name files."""
-        return ("model", "template") if self.template else ("model",)
-
-    def _digest(self, name: str) -> str:
-        if name == "model":
-            return super()._digest(name)
-        return checksums.check_file(self.named(name)).rpartition(model_files.MARK)[2]
-
     def load(self) -> RewardScorer:
         """The model and what makes its sequences.
 
@@ -108,29 +85,15 @@ class Reward(ModelMetric):
             InputError: the model has several outputs and none, or one that it has not, is named.
         """
         folder = self.model_path()
-        model = load_sequence_classifier(
-            folder, self.device, self.dtype, self.batch_tokens, self.head
-        )
-        if self.has_weights:
-            check_output(self.output, model.names, self.name)
+        model = load_sequence_classifier(folder, self.device, self.dtype, self.batch_tokens)
         tokenizer = tokenizer_of(folder)
         limit = min(self.max_tokens or MAX_TOKENS, model.max_tokens)
         joins = isinstance(model, EncoderClassifier)
-        reader = ConversationReader(tokenizer, limit, self.system, self._template(), joins)
+        reader = ConversationReader(tokenizer, limit, self.system, joins)
         return RewardScorer(self, model, reader)
 
-    def _template(self) -> str | None:
-        """The template in the file."""
-        if not self.template:
-            return None
-        data = read_small_file(Path(self.template), "Give a file with a chat template")
-        try:
-            return data.decode()
-        except UnicodeDecodeError as error:
-            raise InputError("is no UTF-8", where=self.template, fix="Save it as UTF-8") from error
 
-
-class RewardScorer(Scorer):
+class RewardScorer(ReadingScorer):
     """Keeps texts as they are, since tokens follow from the prompt; compares by the model.
 
     Args:
@@ -142,24 +105,15 @@ class RewardScorer(Scorer):
     def __init__(
         self, metric: Reward, model: SequenceClassifier, reader: ConversationReader
     ) -> None:
-        self.info = metric.info
-        self.metric = metric
-        self.model = model
+        super().__init__(metric, model)
         self.reader = reader
-        self.batch_tokens = model.batch_tokens
-        self.identity = metric.identity(model.device)
-
-    @cached_property
-    def output(self) -> int:
-        """The number of the output that is asked for."""
-        return check_output(self.metric.output, self.model.names, self.metric.name)
+        self.output = check_output(metric.output, model.names, metric.name)
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """The texts, and about how many tokens each has."""
         texts = [str(item.text) for item in items]
-        rows = [np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8) for text in texts]
         lengths = self.reader.num_tokens(texts)
-        return Reps({"text": Ragged.of_rows(rows), "tokens": lengths}), lengths
+        return Reps({"text": as_rows(texts), "tokens": lengths}), lengths
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """The output for every hypothesis, [H, 1] of every block."""
@@ -170,29 +124,22 @@ class RewardScorer(Scorer):
 
     def _logits(self, read: Conversations) -> FloatArray:
         """All outputs of some conversations, [n, outputs]."""
-        return self.model.logits(read.ids, read.shared, read.types)
+        logits: FloatArray = self.model.logits(read.whole.ids, read.shared, read.whole.types)
+        return logits
 
     def _conversations(self, reps: Reps, pairs: IntArray) -> Conversations:
         """The conversations of rows [n, 2], hypothesis and source."""
-        texts = {row: _text(reps["text"], row) for row in np.unique(pairs).tolist()}
+        texts = {row: in_row(reps["text"], row) for row in np.unique(pairs).tolist()}
         return self.reader.read([(texts[source], texts[h]) for h, source in pairs.tolist()])
 
-    def _of_block(self, reps: Reps, block: Block) -> Conversations:
-        return self._conversations(reps, np.stack(hypothesis_rows([block]), axis=1))
+    def read_block(self, reps: Reps, block: Block) -> WholeTexts:
+        """The conversations of a block."""
+        return self._conversations(reps, np.stack(hypothesis_rows([block]), axis=1)).whole
 
     def pair_cost(self, reps: Reps, block: Block) -> int:
         """About the tokens that the model reads for a block."""
         tokens = reps["tokens"]
         return int(tokens[block.source] + tokens[block.hypotheses].sum())
-
-    def passes(self, reps: Reps, block: Block) -> Passes:
-        """One for every conversation, as if nothing were read once for several."""
-        lengths = self._of_block(reps, block).ids.lengths
-        return Passes(lengths, self.model.flops(lengths))
-
-    def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
-        """The most that a conversation of a block loses."""
-        return Truncation(int(self._of_block(reps, block).truncation.max(initial=0)))
 
     def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """Every output of the model for a hypothesis, by its name."""
@@ -202,21 +149,14 @@ class RewardScorer(Scorer):
         return {"outputs": dict(named)}
 
 
-def _text(texts: Ragged, row: int) -> str:
-    raw = texts.values[texts.offsets[row] : texts.offsets[row + 1]]
-    return bytes(raw).decode("utf-8", "surrogatepass")
-
-
 Messages = list[dict[str, str]]
 
 
 class Conversations(NamedTuple):
     """The tokens of n conversations."""
 
-    ids: Ragged
+    whole: WholeTexts
     shared: IntArray  # [n] tokens before the reply, which other replies to the same prompt have too
-    types: Ragged | None  # of the tokens, where two texts are told apart by them
-    truncation: IntArray  # [n], a `Truncation` each
 
 
 class ConversationReader:
@@ -226,7 +166,6 @@ class ConversationReader:
         tokenizer: a transformers tokenizer.
         max_tokens: the longest sequence.
         system: the system text; "" or None for none.
-        template: the chat template; the tokenizer's own if not given.
         joins: whether the model reads two texts, joined by the tokenizer, where there is no template.
 
     Raises:
@@ -239,26 +178,27 @@ class ConversationReader:
         tokenizer: Any,
         max_tokens: int,
         system: str | None = None,
-        template: str | None = None,
         joins: bool = False,
     ) -> None:
         self.tokenizer = tokenizer
         self.max_tokens = max_tokens
-        self.template = template
         self.plain = PlainTexts(tokenizer, control_tokens(tokenizer))
         self.begins: Messages = [{"role": "system", "content": system}] if system else []
-        self.is_chat = bool(template or getattr(tokenizer, "chat_template", None))
+        self.is_chat = bool(getattr(tokenizer, "chat_template", None))
         if self.is_chat:
             self._written([*self.begins, _said("user", "a"), _said("assistant", "b")])
         elif system or not joins:
-            fix = "Give one: template=FILE, in Jinja as transformers writes them"
+            fix = "Put one into its folder, chat_template.jinja, as transformers writes them"
             where = str(tokenizer.name_or_path)
             raise ModelLoadError("the tokenizer has no chat template", where=where, fix=fix)
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> Conversations:
         """The conversations of some pairs of prompt and reply."""
         plain = [(self._plain(prompt), self._plain(reply)) for prompt, reply in pairs]
-        return self._chats(plain) if self.is_chat else self._joined(plain)
+        if self.is_chat:
+            return self._chats(plain)
+        read = read_whole(self.tokenizer, plain, self.max_tokens)
+        return Conversations(read, np.ones(len(plain), np.int64))
 
     def num_tokens(self, texts: Sequence[str]) -> IntArray:
         """About the tokens of texts alone, [n]."""
@@ -283,15 +223,8 @@ class ConversationReader:
             rows.append(np.array([*tokens[:1], *tokens[1 + spare :]], np.int64))
             shared.append(max(1, before))
             truncation.append(Truncation.TEXT if spare else Truncation.NONE)
-        return Conversations(
-            Ragged.of_rows(rows), np.array(shared), None, np.array(truncation, np.int64)
-        )
-
-    def _joined(self, pairs: Sequence[tuple[str, str]]) -> Conversations:
-        """Pairs of texts as the tokenizer joins them."""
-        read = read_pairs(self.tokenizer, pairs, self.max_tokens)
-        shared = np.ones(len(read.ids), np.int64)
-        return Conversations(read.ids, shared, read.types, read.truncation)
+        whole = WholeTexts(Ragged.of_rows(rows), None, np.array(truncation, np.int64))
+        return Conversations(whole, np.array(shared))
 
     def _opening(self, prompt: str) -> str:
         """What stands before a reply; nothing where the template writes no conversation without one."""
@@ -305,13 +238,12 @@ class ConversationReader:
         try:
             text = self.tokenizer.apply_chat_template(
                 messages,
-                chat_template=self.template,
                 tokenize=False,
                 add_generation_prompt=opens,
             )
         except Exception as error:  # templates raise what they like
             problem = f"the chat template refuses it: {type(error).__name__}: {str(error)[:200]}"
-            fix = "Leave the system text out, or give another template: template=FILE"
+            fix = "Leave the system text out, or put another chat_template.jinja into the folder"
             raise InputError(problem, where=str(self.tokenizer.name_or_path), fix=fix) from error
         return str(text)
 

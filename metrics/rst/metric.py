@@ -18,18 +18,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from ..base import Metric
-from ..errors import InputError, ModelLoadError, excerpt
+from ..errors import InputError, excerpt
 from ..representations import Block, FloatArray, IntArray, Ragged, Reps
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import Field, settings
 from ..storage.checksums import MARK, check_file, path_of
-from ..text.texts import Document, Item, RSTTree, Text
+from ..text.texts import Document, Item, Text
 from .kernel_matrix import COLUMNS, columns, kernels
 from .tree_files import read_trees
 from .trees import (
@@ -44,7 +43,6 @@ from .trees import (
     letters_of,
     represent,
     shown,
-    words,
 )
 
 MAX_NODES = 1000  # K of a tree of n nodes is below n^2 2^n: up to here no kernel overflows
@@ -61,8 +59,7 @@ class TreeKernel(Metric):
         binarize: "right" cuts nodes of more than two children into right-branching pairs; null keeps them.
         relations: "coarse" compares the 18 classes of RST-DT, "raw" the names as given.
         trees: a file of trees (.dis, .rs3, JSON), found by their words; with it, every text needs its tree.
-        parser: what parses texts without a tree: "english" (ships with discorank), "isanlp" (isanlp_rst, if you have
-            it); "none" refuses them.
+        parser: what parses texts without a tree: "english" (ships with discorank); "none" refuses them.
         weights: a file of `discorank train rst` that "english" uses in place of its own.
     """
 
@@ -71,7 +68,7 @@ class TreeKernel(Metric):
     binarize: Literal["right"] | None = "right"
     relations: Literal["coarse", "raw"] = "coarse"
     trees: str | None = None
-    parser: ParserName = "english"
+    parser: Literal["english", "none"] = "english"
     weights: str | None = None
     name: ClassVar[str] = "tree kernel"
     info: ClassVar[Info] = Info(summary="any tree kernel")
@@ -290,53 +287,6 @@ def _subtrees(reps: Reps, i: int) -> dict[str, Ragged]:
     return {name: reps[f"{i}.{name}"] for name in COLUMNS}
 
 
-MODEL, VERSION, CPU = "tchewik/isanlp_rst_v3", "gumrrg", -1
-
-
-@cache
-def isanlp() -> Any:
-    """The English parser of isanlp_rst (trained on GUM), on the CPU: a larger model than the one that ships here.
-
-    It is not installed with discorank; on its first use it fetches its model (CC BY-NC 4.0) from the hub. The version
-    that was fetched is not part of a metric's signature: keep it yourself, or parse once and bring a file of trees.
-
-    Raises:
-        ModelLoadError: isanlp_rst is not installed, or cannot load its model.
-    """
-    try:
-        from isanlp_rst.parser import Parser  # type: ignore[import-not-found]
-
-        return Parser(hf_model_name=MODEL, hf_model_version=VERSION, cuda_device=CPU)
-    except Exception as error:  # another's package may raise anything
-        problem = f"{type(error).__name__}: {error}"
-        fix = 'Install isanlp_rst, or use parser="english"'
-        raise ModelLoadError(problem, where="parser isanlp", fix=fix) from error
-
-
-def _parsed_by_isanlp(text: str | Sequence[str]) -> Tree:
-    """The tree of a text; raises InputError where isanlp_rst does not return one tree over it."""
-    whole = text if isinstance(text, str) else " ".join(text)
-    answer = isanlp()(whole)
-    units = answer.get("rst") if isinstance(answer, dict) else None
-    if not units:
-        problem = f"isanlp_rst gave {excerpt(answer)}"
-        raise InputError(problem, where=excerpt(whole), fix="Expected {'rst': [tree]}")
-    tree = check_tree(_tree_of_unit(units[0]), "tree of isanlp_rst")
-    check_words(tree, whole, "isanlp_rst")
-    return tree
-
-
-def _tree_of_unit(unit: Any) -> Any:
-    """The tree of a DiscourseUnit of isanlp_rst, not yet checked; its leaves have a text and no children."""
-    if unit.left is None or unit.right is None:
-        return tuple(words(unit.text))
-    children = (_tree_of_unit(unit.left), _tree_of_unit(unit.right))
-    return RSTTree(str(unit.nuclearity), str(unit.relation), children)
-
-
-ParserName = Literal["english", "isanlp", "none"]
-
-
 class TreeSource:
     """The tree of any text: the text's own, that of a file of trees, or a parser's.
 
@@ -373,8 +323,6 @@ class TreeSource:
         if self.metric.trees is not None:
             return self._in_file(text, path_of(self.metric.trees))
         parts = list(text.sentences) if isinstance(text, Document) else str(text)
-        if self.metric.parser == "isanlp":
-            return _parsed_by_isanlp(parts)
         if self.metric.parser == "english":
             from .parser.parser import loaded
 

@@ -49,7 +49,6 @@ class SEScore2(CheckpointMetric):
     """
 
     default_model: ClassVar[str] = "xu1998hz/sescore2_en_pretrained"
-    encoder_path: str | None = None
     rescale: bool = False
     name: ClassVar[str] = "sescore2"
     info: ClassVar[Info] = Info(
@@ -209,13 +208,12 @@ def _about(path: Path) -> dict[str, Any]:
     if not isinstance(about, dict) or about.get("format") != 1:
         problem = f"found {excerpt(about)}, expected format 1"
         raise ModelLoadError(problem, where=where, fix="Train it again")
-    tokens = about.get("max_tokens")
-    low = about.get("low")
-    high = about.get("high")
-    bounds_are_numbers = all(isinstance(bound, float | None) for bound in (low, high))
-    if type(tokens) is not int or tokens < 8 or not bounds_are_numbers:
-        values = f"max_tokens {excerpt(tokens)}, low {excerpt(low)}, high {excerpt(high)}"
-        raise ModelLoadError(f"{values}: expected numbers", where=where, fix=AGAIN)
+    bounds = about.get("low"), about.get("high")
+    if type(about.get("max_tokens")) is not int or not all(
+        isinstance(bound, float | None) for bound in bounds
+    ):
+        problem = f"max_tokens, low or high is not a number: {excerpt(about)}"
+        raise ModelLoadError(problem, where=where, fix=AGAIN)
     return about
 
 
@@ -254,11 +252,7 @@ def _released(path: Path, encoder_path: str | None) -> SEScore2Model:
 
 def _parts(state: Mapping[str, Any], path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The tensors of the encoder and of the head of a released checkpoint, by their names in either."""
-    unused = (
-        f"{ENCODER}pooler.",
-        f"{ENCODER}embeddings.position_ids",
-        f"{ENCODER}embeddings.token_type_ids",
-    )
+    unused = ("pooler.", "embeddings.position_ids", "embeddings.token_type_ids")
     encoder: dict[str, Any] = {}
     head: dict[str, Any] = {}
     others = []
@@ -267,7 +261,7 @@ def _parts(state: Mapping[str, Any], path: Path) -> tuple[dict[str, Any], dict[s
             head[name.removeprefix("estimator.ff.")] = value
         elif not name.startswith(ENCODER):
             others.append(name)
-        elif not name.startswith(unused):
+        elif not name.removeprefix(ENCODER).startswith(unused):
             encoder[name.removeprefix(ENCODER)] = value.float().clone()
     if others or not encoder:
         problem = f"it has no tensors of an encoder ({ENCODER}*)"
@@ -304,14 +298,7 @@ def _layers(state: Mapping[str, Any], width: int | None, path: Path) -> Layers:
         problem = f"the head holds {present}, expected {', '.join(HEAD_NAMES)}"
         raise ModelLoadError(problem, where=str(path), fix=_NOT_WHOLE)
     d = width or state["6.weight"].shape[-1]
-    shapes: list[tuple[int, ...]] = [
-        (2 * d, 4 * d),
-        (2 * d,),
-        (d, 2 * d),
-        (d,),
-        (1, d),
-        (1,),
-    ]
+    shapes: list[tuple[int, ...]] = [(2 * d, 4 * d), (2 * d,), (d, 2 * d), (d,), (1, d), (1,)]
     for name, shape in zip(HEAD_NAMES, shapes, strict=True):
         value = state[name]
         right_kind = tuple(value.shape) == shape and value.is_floating_point()
@@ -319,9 +306,6 @@ def _layers(state: Mapping[str, Any], width: int | None, path: Path) -> Layers:
             actual = f"{tuple(value.shape)} {value.dtype}"
             problem = f"{name} of the head is {actual}, expected {shape} finite numbers"
             raise ModelLoadError(problem, where=str(path), fix=_NOT_WHOLE)
-    layers = []
-    for place in LINEAR:  # copies: tensors of a mapped file would change with it
-        weight = state[f"{place}.weight"].float().clone()
-        bias = state[f"{place}.bias"].float().clone()
-        layers.append((weight, bias))
-    return tuple(layers)
+    # copies: tensors of a mapped file would change with it
+    copies = {name: value.float().clone() for name, value in state.items()}
+    return tuple((copies[f"{place}.weight"], copies[f"{place}.bias"]) for place in LINEAR)

@@ -25,7 +25,7 @@ class Limits:
         systems: systems of a document, a prior or a comparison; metrics of a sum, features of a combination.
         rows: segments of a test set that is read whole; values in one line of JSON, and in one JSON file.
         entries: sentences of one text, lists of one document that is chosen whole, members of one archive, tensors in
-            one file of weights, entries in the header of a GGUF file.
+            one file of weights or of one model, entries in the header of a GGUF file, labels of a classifier.
         line_bytes: bytes of one line of text, of one list that takes several lines, of a request to `discorank serve`.
         file_bytes: bytes of a file that is read whole (JSON, trees, a vocabulary), of the structure of a torch
             checkpoint or GGUF file, of a text that `vote` reads as JSON, of a reply of a server.
@@ -36,9 +36,7 @@ class Limits:
         saved_bytes: bytes of the saved utilities of one list, of which 10,000 distinct texts have 1 GiB; bytes of the
             documents of a saved comparison.
         layers: layers of a model, attention heads and experts of a layer.
-        width: numbers in a hidden state of a model, labels of a classifier.
-        tokens: tokens that a model knows, items in the arrays of a GGUF file.
-        positions: the longest sequence that a model has positions for.
+        tokens: items in the arrays of a GGUF file.
 
     Raises:
         InputError: one is no whole number from 1.
@@ -53,9 +51,7 @@ class Limits:
     memory_bytes: int = 256 * MiB
     saved_bytes: int = 2048 * MiB
     layers: int = 4_096
-    width: int = 1 << 18
     tokens: int = 1 << 22
-    positions: int = 1 << 24
 
     def __post_init__(self) -> None:
         for name, bound in asdict(self).items():

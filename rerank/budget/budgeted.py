@@ -3,9 +3,8 @@
 First the cheap utility and those parts of the utility whose pairs cost next to nothing are computed for all pairs, then
 block by block what the plan asks for of the others. A budget of all pairs is one task, that of no budget.
 
-Reranking under a budget: which candidates a costly reference-free metric reads, given what is cheap to know of all.
-
-The same plans as for pairs, over one column: the sum of features of each text, of whose metrics some are computed.
+Reranking goes by the same plans over one column: the sum of features of each text, of whose costly metrics some are
+computed, given what is cheap to know of all.
 """
 
 from __future__ import annotations

@@ -56,9 +56,8 @@ class Votes(NamedTuple):
 
 def compares_answers(utility: Utility) -> bool:
     """Whether one part of a utility compares answers, so that there are votes."""
-    return (
-        sum(bool(weight) and part.answers_of([]) is not None for weight, part in utility.parts) == 1
-    )
+    compare = [weight and part.answers_of([]) is not None for weight, part in utility.parts]
+    return sum(map(bool, compare)) == 1
 
 
 def votes_of(

@@ -32,9 +32,8 @@ from ..lists import Candidate, finite
 
 MAX_WINDOW = 2048
 WINDOW_SHARE, LOWEST_SHARE = 0.25, 0.1
-TOKENS = (
-    "token_logprobs"  # the field of a candidate that holds its `TokenLogprobs`, until it is written
-)
+# the field of a candidate that holds its `TokenLogprobs`, until it is written
+TOKENS = "token_logprobs"
 # by name, whether more is surer
 SIGNS: Mapping[str, int] = {
     "mean-logprob": 1,

@@ -229,9 +229,9 @@ def test_statistics_of_documents_without_a_source(
 
 
 def test_all_references_count(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["compare", TOY, *PAIRS[:2], "--statistics", "wmt", "--task-draws", "0"]
+    arguments: list[str | Path] = [TOY, *PAIRS[:2], "--statistics", "wmt", "--task-draws", "0"]
     arguments += ["--with-human", "--missing", "leave-out", "--main-reference", "all"]
-    found = json_of(capsys, *arguments)
+    found = json_of(capsys, "compare", *arguments)
     assert "refB" not in rows_of(found["systems"], "system", level="sys")
     assert {"Both-refA.refB", "Good-refB"} <= set(rows_of(found["values"], "metric", level="sys"))
 

@@ -29,7 +29,7 @@ from discorank.cli.main import main as discorank
 from discorank.metrics.execution.evaluate import matrices, tiles_of
 from discorank.metrics.execution.meter import Meter
 from discorank.metrics.execution.store import Fresh, Store
-from discorank.metrics.neural.bertscore.metric import best_matches
+from discorank.metrics.neural.bertscore import best_matches
 from discorank.metrics.neural.comet.network import Head, PairHead
 from discorank.metrics.neural.models.attention import Packing
 from discorank.metrics.neural.models.elementwise import elementwise

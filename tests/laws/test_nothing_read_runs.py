@@ -633,11 +633,11 @@ def test_a_training_job_of_sescore2(tmp_path: Path) -> None:
     fine(*command)
     shutil.rmtree(tmp_path / "model")
     names = {kind: next(work.glob(f"*-{kind}*")) for kind in ("vectors", "neighbours", "pairs")}
-    evil = np.array([Runs()], dtype=object)
+    evil: dict[str, Any] = {"ids": np.array([Runs()], dtype=object)}
     for kind in ("vectors", "neighbours"):
         names["pairs"].unlink(missing_ok=True)
         content = io.BytesIO()
-        np.savez(content, **{kind: evil})
+        np.savez(content, **evil)
         written(names[kind], content.getvalue())
         if kind == "vectors":
             names["neighbours"].unlink()
@@ -651,8 +651,7 @@ def test_a_training_job_of_sescore2(tmp_path: Path) -> None:
 
 def test_packages_in_the_working_directory(canary: Canary, tmp_path: Path) -> None:
     """A folder from somebody else may hold modules called as packages that are not installed are."""
-    canary.write("isanlp_rst/parser.py")
-    (canary.folder / "isanlp_rst" / "__init__.py").touch()
+    canary.write("MeCab.py")
     plug_in = canary.folder / "evil-1.0.dist-info"
     plug_in.mkdir()
     written(plug_in / "METADATA", "Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")
@@ -660,7 +659,7 @@ def test_packages_in_the_working_directory(canary: Canary, tmp_path: Path) -> No
     written(plug_in / "entry_points.txt", points)
     lists = written(tmp_path / "lists", [{"id": "x", "candidates": ["a b.", "b c."]}])
     commands = []
-    for name, metric in (("isanlp", 'dr(parser="isanlp")'), ("evil", "evil")):
+    for name, metric in (("mecab", 'bleu(tokenize="ja-mecab")'), ("evil", "evil")):
         folder = tmp_path / name
         folder.mkdir()
         commands.append(["decode", str(lists), "-u", combination(folder, metric)])

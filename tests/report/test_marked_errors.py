@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from discorank import Document, load_metric
 from discorank.cli.main import main
-from discorank.metrics.neural.xcomet.metric import XCometMetric
+from discorank.metrics.neural.xcomet import XCometMetric
 from discorank.report.choices import MarkedError, in_words, marked_errors, pieces
 
 from ..support.comparisons import EVIL, run_of

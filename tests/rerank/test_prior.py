@@ -361,7 +361,7 @@ def test_candidates_of_unknown_systems(candidates: Any, message: str) -> None:
 
 
 def test_a_prior_has_the_only_say_in_weights() -> None:
-    with pytest.raises(InputError, match="weights 'logprob' beside a prior"):
+    with pytest.raises(InputError, match="weights 'logprob' with a prior"):
         MBRDecoder(utility="chrf", weights="logprob", prior=prior_of({"A": 0.1}))
     with pytest.raises(InputError, match="prior_strength: 3 without a prior"):
         MBRDecoder(utility="chrf", prior_strength=3.0)

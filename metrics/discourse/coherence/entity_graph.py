@@ -18,16 +18,14 @@ from dataclasses import replace
 from math import inf
 from typing import Any, ClassVar, Literal, Self
 
-import numpy as np
-
-from ...representations import Block, FloatArray, IntArray, Ragged, Reps
-from ...scorer import Info, Scorer
+from ...representations import Reps
+from ...scorer import Info
 from ...spec.checked_settings import settings
-from ...text.texts import Item
 from .ds_sent import grid_of_occurrences
 from .entities import named_by_members, read_vectors
-from .foci import FocusReader, Grid, adjacency, conn, grid_of, merged
-from .focus_scorer import FocusModelMetric, FocusScorer, packed, row_of, states_of, unpacked
+from .foci import Grid, adjacency, conn
+from .focus_scorer import FocusModelMetric, FocusScorer, row_of, states_of
+from .grid_scorer import GridScorer, GridValues, represented
 
 MODEL_SETTINGS = ("model", "revision", "max_tokens", "dtype")
 
@@ -89,103 +87,50 @@ class EntityGraph(FocusModelMetric):
             ("mesgar2016lexical", "zhao2023discoscore") if is_lexical else super().cited(settings)
         )
 
-    def load(self) -> EntityGraphScorer | LexicalGraphScorer:
+    def load(self) -> GridScorer | LexicalGraphScorer:
         """The finder of nouns, and word vectors or the encoder."""
         if self.has_model:
             return LexicalGraphScorer(self, placed=True)
         if not self.vectors:
-            return EntityGraphScorer(self)
+            return GridScorer(self)
         self.check_files()
-        return EntityGraphScorer(self, read_vectors(self.vectors), self.cosine())
+        vectors = read_vectors(self.vectors)
+        return GridScorer(self, lambda keys: named_by_members(keys, vectors, self.cosine()))
 
+    def value(self, grid: Grid, sentences: int) -> float:
+        """The mean out-degree of the graph of so many sentences, or the mean of its matrix."""
+        graph = adjacency(grid, sentences, self.weighted)
+        return conn(graph) if self.mean == "matrix" else float(graph.sum()) / max(1, sentences)
 
-class _GraphValues(Scorer):
-    """Base of both scorers: a text is represented by its value and its graph, see `_represented`."""
-
-    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
-        """Values of every hypothesis, [H, 1]."""
-        return [reps["value"][block.hypotheses][:, None] for block in blocks]
-
-    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
-        """The graph of the hypothesis: foci that come back, with their sentences."""
-        return _described(reps, block, hypothesis)
-
-
-class EntityGraphScorer(_GraphValues):
-    """Represents a text by its value and by the graph itself."""
-
-    def __init__(
-        self,
-        metric: EntityGraph,
-        vectors: Mapping[str, Any] | None = None,
-        cosine: float = 1,
-    ) -> None:
-        self.info = metric.info
-        self.metric = metric
-        self.vectors = vectors
-        self.cosine = cosine
-        self.foci = FocusReader(metric)
-        self.identity = f"{metric.signature()} {metric.info.version} {self.foci.identity}"
-
-    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
-        """Columns "value" [rows] and "shared" as `_represented` describes them; lengths in sentences."""
-        grids = []
-        lengths = []
-        for item in items:
-            foci = self.foci.read(item.text)
-            grid = grid_of(foci.keys_by_sentence())
-            if self.vectors is not None:
-                entities = named_by_members(list(grid), self.vectors, self.cosine)
-                grid = merged(grid, entities)
-            grids.append(grid)
-            lengths.append(len(foci.sentences))
-        reps = _represented(grids, lengths, self.metric)
-        return reps, np.array(lengths, np.int64)
-
-
-class LexicalGraphScorer(_GraphValues, FocusScorer):
-    """Represents a text by its value, from the vectors that its nouns have in it."""
-
-    metric: EntityGraph
-
-    def represent(self, prepared: Reps) -> Reps:
-        """As `EntityGraphScorer.prepare`."""
-        grids = []
-        for row, states in enumerate(states_of(self.encoder, prepared)):
-            names, key, _ = self.focus_vectors(prepared, row, states)
-            sentence = row_of(prepared["at"], row)
-            grids.append(grid_of_occurrences(names, key, sentence))
-        return _represented(grids, prepared["sentences"].values.tolist(), self.metric)
-
-
-def _represented(
-    grids: Sequence[Grid],
-    sentences: Sequence[int],
-    metric: EntityGraph,
-) -> Reps:
-    """The values, and under "shared" each focus of several sentences with these, as "name TAB numbers"."""
-    values = []
-    shared = []
-    for grid, n in zip(grids, sentences, strict=True):
-        graph = adjacency(grid, n, metric.weighted)
-        of_matrix = metric.mean == "matrix"
-        values.append(conn(graph) if of_matrix else float(graph.sum()) / max(1, n))
+    def shown(self, grid: Grid) -> list[str]:
+        """Each focus of several sentences with these, as "name TAB numbers"."""
         lines = []
         for name, places in grid.items():
             different = sorted(set(places))
             if len(different) > 1:
                 numbers = " ".join(map(str, different))
                 lines.append(f"{name}\t{numbers}")
-        shared.append(packed(lines))
-    value = np.array(values, np.float64)
-    return Reps({"value": value, "shared": Ragged.of_rows(shared)})
+        return lines
+
+    def described(self, lines: Sequence[str]) -> dict[str, Any]:
+        """The graph of a hypothesis: foci that come back, with their sentences."""
+        shared = {}
+        for line in lines:
+            name, _, places = line.rpartition("\t")
+            shared[name] = [int(place) for place in places.split()]
+        return {"shared": shared}
 
 
-def _described(reps: Reps, block: Block, hypothesis: int) -> dict[str, Any]:
-    """The graph of a hypothesis, from the lines that `_represented` wrote."""
-    shared = {}
-    row = int(block.hypotheses[hypothesis])
-    for line in unpacked(row_of(reps["shared"], row)):
-        name, _, places = line.rpartition("\t")
-        shared[name] = [int(place) for place in places.split()]
-    return {"shared": shared}
+class LexicalGraphScorer(GridValues, FocusScorer):
+    """Represents a text by its value, from the vectors that its nouns have in it."""
+
+    metric: EntityGraph
+
+    def represent(self, prepared: Reps) -> Reps:
+        """As `GridScorer.prepare`."""
+        grids = []
+        for row, states in enumerate(states_of(self.encoder, prepared)):
+            names, key, _ = self.focus_vectors(prepared, row, states)
+            sentence = row_of(prepared["at"], row)
+            grids.append(grid_of_occurrences(names, key, sentence))
+        return represented(self.metric, grids, prepared["sentences"].values.tolist())

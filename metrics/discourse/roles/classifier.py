@@ -19,7 +19,7 @@ from ...neural.models.encoder import DType, Encoder
 from ...neural.models.files import model_files as files
 from ...neural.models.files.model_files import check_written
 from ...neural.models.pretrained import pretrained, tokenizer_of
-from ...neural.models.sequence_classifier import EncoderClassifier
+from ...neural.models.sequence_classifier import load_encoder_classifier
 from ...representations import FloatArray, IntArray, Ragged
 from ...storage.json_and_yaml import read_small_json
 
@@ -100,7 +100,7 @@ class TransformersClassifier:
         dtype: DType,
         max_tokens: int | None,
     ) -> None:
-        self.model = EncoderClassifier(folder, device, dtype)
+        self.model = load_encoder_classifier(folder, device, dtype)
         config = self.model.config
         other_problem = config.problem_type in ("regression", "multi_label_classification")
         if config.num_labels < 2 or other_problem:

@@ -168,6 +168,7 @@ class RoleMetric(ModelMetric):
     """
 
     default_model: ClassVar[str | None] = None
+    counts_passes: ClassVar[bool] = False
     schema: SchemaSpec | None = None
     drop: tuple[str, ...] | None = None
     sentences: str = "rule"

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
 from ...spec.checked_settings import Field
-from ..models.files.folder_contents import CheckedTensors, read_settings, read_weights
+from ..models.files.folder_contents import load_strictly, read_settings, read_weights
 
 Size = Annotated[int, Field(ge=1, le=1 << 20)]
 
@@ -90,7 +90,6 @@ def read_network(folder: Path, config: BleurtConfig, gelu: Literal["erf", "tanh"
     Raises:
         ModelLoadError: weights are missing, left over, of other shapes or not finite.
     """
-    tensors = CheckedTensors(folder, read_weights(folder), UNUSED)
     activation = GELU[gelu] if config.hidden_act == "gelu" else config.hidden_act
     like_bert = BertConfig(
         hidden_size=config.hidden_size,
@@ -102,18 +101,14 @@ def read_network(folder: Path, config: BleurtConfig, gelu: Literal["erf", "tanh"
         max_position_embeddings=config.max_position_embeddings,
     )
     with torch.device("meta"):
-        encoder = BertModel(like_bert, add_pooling_layer=False)
-        encoder.embeddings = Embeddings(config)  # type: ignore[assignment]
-    state = tensors.state_of(encoder, _name_in_file)
-    encoder.load_state_dict(state, assign=True)
-    width = config.hidden_size
-    layers = [tensors.linear("bleurt.pooler.dense", width, width)]
-    layers.append(tensors.linear("classifier", 1, width))
-    tensors.all_used()
-    return Network(encoder, layers)
-
-
-def _name_in_file(name: str) -> str:
-    """The name in a converted model of a weight of the encoder."""
-    renamed = name.replace("embeddings.projection.", "encoder.embedding_projection.")
-    return f"bleurt.{renamed}"
+        bert = BertModel(like_bert)
+        bert.embeddings = Embeddings(config)  # type: ignore[assignment]
+        classifier = nn.Linear(config.hidden_size, 1)
+    state = {
+        name.replace("encoder.embedding_projection", "embeddings.projection"): tensor
+        for name, tensor in read_weights(folder, UNUSED).items()
+    }
+    load_strictly(nn.ModuleDict({"bleurt": bert, "classifier": classifier}), state, folder)
+    layers: list[Any] = [bert.pooler.dense, classifier]  # type: ignore[union-attr]
+    bert.pooler = None
+    return Network(bert, [(layer.weight, layer.bias) for layer in layers])

@@ -15,15 +15,14 @@ own tokenizers do otherwise for empty hypotheses and at the cut.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ...errors import InputError, ModelLoadError
+from ...errors import ModelLoadError
 from ...execution.store import in_batches
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
 from ...scorer import Info, Scorer
@@ -33,22 +32,20 @@ from ...text.texts import Item
 from ..comet.network import Head
 from ..models.encoder import Encoder
 from ..models.files.folder_contents import read_settings
-from ..models.settings import JoinedScorer, ModelMetric
+from ..models.settings import JoinedScorer, ModelMetric, WindowMetric
 
 SENTENCEPIECE, WORDPIECE, WORDPIECE_SETTINGS = "spm.model", "vocab.txt", "tokenizer_config.json"
-# Special tokens of a pair: [CLS] and two [SEP].
-SPECIAL = 3
+# Special tokens of a pair: one [CLS] and two [SEP].
+SPECIAL, SPECIAL_NAMES, UNKNOWN = 3, ("[CLS]", "[SEP]"), "[UNK]"
 # BERT reads a longer word as unknown.
 MAX_WORD = 200
 
-# Sentences before the current one that a window may have.
-MAX_CONTEXT = 2
 # Models whose names end so were trained on sequences of 128 tokens, though they have positions for more.
 SHORT, SHORT_TOKENS = "-128", 128
 
 
 @settings
-class BLEURT(ModelMetric):
+class BLEURT(WindowMetric):
     """A converted model, such as BLEURT-20.
 
     Args:
@@ -61,7 +58,7 @@ class BLEURT(ModelMetric):
     """
 
     default_model: ClassVar[str] = "lucadiliello/BLEURT-20"
-    counts_passes: ClassVar[bool] = True
+    max_context: ClassVar[int] = 2
     gelu: Literal["erf", "tanh"] = "erf"
     context: Annotated[int, Field(ge=0)] = 0
     context_from: Literal["reference", "hypothesis"] | None = None
@@ -73,20 +70,6 @@ class BLEURT(ModelMetric):
         costly_pairs=True,
         version=2,
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.context > MAX_CONTEXT:
-            raise InputError(
-                f"context={self.context}: it was trained on sentences, and reads 512 tokens of both texts together",
-                where=self.name,
-                fix=f"At most {MAX_CONTEXT} sentences of context",
-            )
-
-    @classmethod
-    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
-        """The papers of BLEURT; its windows are in no paper."""
-        return cls.info.papers
 
     def load(self) -> Scorer:
         """The converted model."""
@@ -114,13 +97,8 @@ class BleurtScorer(JoinedScorer):
     def __init__(
         self, metric: ModelMetric, tokens: PairTokens, encoder: Encoder, head: Head, max_tokens: int
     ) -> None:
-        self.info = metric.info
-        self.tokens = tokens
-        self.encoder = encoder
-        self.head = head
-        self.batch_tokens = encoder.batch_tokens
-        self.identity = metric.identity(encoder.device)
-        self.max_tokens = max_tokens
+        super().__init__(metric, encoder, max_tokens)
+        self.tokens, self.encoder, self.head = tokens, encoder, head
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Token ids of every window: the sentence behind its context, a blank between sentences."""
@@ -133,10 +111,6 @@ class BleurtScorer(JoinedScorer):
         """One for every pair."""
         hypotheses, references = cell_rows([block])
         return lengths[references] + lengths[hypotheses] + SPECIAL
-
-    def flops(self, lengths: IntArray) -> float:
-        """Those of the encoder."""
-        return self.encoder.flops(lengths)
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values [H, R] of every block."""
@@ -200,82 +174,73 @@ def tokens_of(folder: Path) -> PairTokens:
         ModelLoadError: there is none, or it is damaged.
     """
     if (folder / SENTENCEPIECE).is_file():
-        return SentencePieceTokens(folder / SENTENCEPIECE)
+        return sentencepiece_tokens(folder / SENTENCEPIECE)
     if (folder / WORDPIECE).is_file():
-        return WordPieceTokens(folder / WORDPIECE)
+        return wordpiece_tokens(folder / WORDPIECE)
     problem = f"no tokenizer: neither {SENTENCEPIECE} (BLEURT-20) nor {WORDPIECE} (older models)"
     raise ModelLoadError(problem, where=str(folder), fix="Give the folder of the whole model")
 
 
-class PairTokens(ABC):
+class PairTokens(NamedTuple):
     """A tokenizer: ids of texts without special tokens, and the ids of these."""
 
+    ids: Callable[[Sequence[str]], list[IntArray]]
     cls: int
     sep: int
 
-    @abstractmethod
-    def ids(self, texts: Sequence[str]) -> list[IntArray]:
-        """The ids of every text."""
 
-
-class SentencePieceTokens(PairTokens):
+def sentencepiece_tokens(file: Path) -> PairTokens:
     """SentencePiece, cased, nothing cleaned; BLEURT-20.
 
     Raises:
         ModelLoadError: the file is damaged, or lacks a special token.
     """
+    from sentencepiece import SentencePieceProcessor
 
-    def __init__(self, file: Path) -> None:
-        from sentencepiece import SentencePieceProcessor
-
-        try:
-            self.processor = SentencePieceProcessor(model_file=str(file))
-        except (RuntimeError, OSError) as error:
-            problem = f"no model of SentencePiece: {error}"
-            raise ModelLoadError(problem, where=str(file), fix="Fetch it again") from error
-        self.cls, self.sep = (self._special(file, name) for name in ("[CLS]", "[SEP]"))
-
-    def _special(self, file: Path, name: str) -> int:
-        number = int(self.processor.piece_to_id(name))
-        if self.processor.id_to_piece(number) != name:
+    try:
+        processor = SentencePieceProcessor(model_file=str(file))
+    except (RuntimeError, OSError) as error:
+        problem = f"not a model of SentencePiece: {error}"
+        raise ModelLoadError(problem, where=str(file), fix="Fetch it again") from error
+    pieces = {name: int(processor.piece_to_id(name)) for name in SPECIAL_NAMES}
+    for name, number in pieces.items():
+        if processor.id_to_piece(number) != name:
             raise ModelLoadError(f"has no piece {name}", where=str(file), fix="Is it BLEURT's?")
-        return number
 
-    def ids(self, texts: Sequence[str]) -> list[IntArray]:
-        """The ids of every text."""
-        return [np.array(ids, np.int64) for ids in self.processor.encode(list(texts))]
+    def ids(texts: Sequence[str]) -> list[IntArray]:
+        return [np.array(row, np.int64) for row in processor.encode(list(texts))]
+
+    return PairTokens(ids, *pieces.values())
 
 
-class WordPieceTokens(PairTokens):
+def wordpiece_tokens(file: Path) -> PairTokens:
     """BERT's WordPiece over words and marks, in lower case and without accents unless the settings say otherwise.
 
     Raises:
-        ModelLoadError: the vocabulary lacks a special token, or the settings are no JSON.
+        ModelLoadError: the vocabulary lacks a special token, or the settings are not JSON.
     """
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordPiece
+    from tokenizers.normalizers import BertNormalizer
+    from tokenizers.pre_tokenizers import BertPreTokenizer
 
-    def __init__(self, file: Path) -> None:
-        from tokenizers import Tokenizer
-        from tokenizers.models import WordPiece
-        from tokenizers.normalizers import BertNormalizer
-        from tokenizers.pre_tokenizers import BertPreTokenizer
+    entries = read_small_file(file, "Fetch it again").decode("utf-8", "replace").split("\n")
+    vocabulary = {entry.removesuffix("\r"): i for i, entry in enumerate(entries)}
+    for name in (*SPECIAL_NAMES, UNKNOWN):
+        if name not in vocabulary:
+            raise ModelLoadError(f"has no {name}", where=str(file), fix="Is it BLEURT's?")
+    about = file.parent / WORDPIECE_SETTINGS
+    settings = read_settings(about, TokenizerSettings) if about.exists() else TokenizerSettings()
+    pieces = WordPiece(vocabulary, unk_token=UNKNOWN, max_input_chars_per_word=MAX_WORD)
+    tokenizer: Any = Tokenizer(pieces)
+    tokenizer.normalizer = BertNormalizer(lowercase=settings.do_lower_case)
+    tokenizer.pre_tokenizer = BertPreTokenizer()
 
-        entries = read_small_file(file, "Fetch it again").decode("utf-8", "replace").split("\n")
-        vocabulary = {entry.removesuffix("\r"): i for i, entry in enumerate(entries)}
-        for name in ("[CLS]", "[SEP]", "[UNK]"):
-            if name not in vocabulary:
-                raise ModelLoadError(f"has no {name}", where=str(file), fix="Is it BLEURT's?")
-        self.cls, self.sep = vocabulary["[CLS]"], vocabulary["[SEP]"]
-        lower = _is_lower_case(file.parent / WORDPIECE_SETTINGS)
-        pieces = WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=MAX_WORD)  # noqa: S106  no password
-        tokenizer: Any = Tokenizer(pieces)
-        tokenizer.normalizer = BertNormalizer(lowercase=lower)
-        tokenizer.pre_tokenizer = BertPreTokenizer()
-        self.tokenizer = tokenizer
-
-    def ids(self, texts: Sequence[str]) -> list[IntArray]:
-        """The ids of every text."""
-        encodings = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
+    def ids(texts: Sequence[str]) -> list[IntArray]:
+        encodings = tokenizer.encode_batch(list(texts), add_special_tokens=False)
         return [np.array(encoding.ids, np.int64) for encoding in encodings]
+
+    return PairTokens(ids, *(vocabulary[name] for name in SPECIAL_NAMES))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,8 +248,3 @@ class TokenizerSettings:
     """tokenizer_config.json."""
 
     do_lower_case: bool = True
-
-
-def _is_lower_case(file: Path) -> bool:
-    """Whether texts are read in lower case, as a folder says; they are if it does not."""
-    return read_settings(file, TokenizerSettings).do_lower_case if file.exists() else True

@@ -11,62 +11,43 @@ tells, and what it is if none is written:
     source           {source} =               and a blank: translation likelihood, as few-shot examples show it
     source+context   as source, the k pairs of sentence and choice before it as further few-shot examples
 
-`normalize` divides by the tokens scored ("token") or by the characters of h, one more for its end ("character"), leaves
-the sum ("sum"), or takes away log p(h) behind nothing ("pmi": log p(h | prompt) - log p(h), the pointwise mutual
-information of h and its prompt, in nats). At most 0 but for pmi, higher is better, reference-free. An empty text is
-scored by its end; where nothing is scored, "sum" and "pmi" are 0 and the means -log(size of the vocabulary).
+`normalize` divides by the tokens scored ("token") or leaves the sum ("sum"). At most 0, higher is better,
+reference-free. An empty text is scored by its end; where nothing is scored, the sum is 0 and the mean -log(size of the
+vocabulary).
 
-Comparison of texts by how likely a causal language model finds one of them behind a prompt.
-
-    u = mean over some directions (y | x) of log p(y | prompt(x)) / n
-    log p(y | prompt) = sum_t log p(y_t | prompt, y_<t)
-
-A direction says which text is the target y and which the condition x that the prompt tells of, if it tells of any. What
-n is, and whether log p(y) behind nothing is taken away, `Normalize` says.
+``lm-pair`` is the mean over some directions (y | x) of log p(y | prompt(x)) / n. A direction says which text is the
+target y and which the condition x in the prompt.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import inf
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ...errors import InputError, ModelLoadError
-from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block
+from ...errors import InputError
+from ...representations import Block, FloatArray, IntArray, Ragged, Reps
 from ...scorer import Info, Passes, Scorer
 from ...spec.checked_settings import Field, settings
 from ...storage import checksums
 from ...text.prompt_template import (
     SEPARATOR,
-    SOURCE,
-    TARGET_CONTEXT,
     FewShotExamples,
     Template,
     read_examples,
     warn_of_two_blanks,
 )
 from ...text.texts import Item, Truncation
-from ..likelihood.likelihood_scorer import (
-    HYPOTHESIS_GIVEN_REFERENCE,
-    HYPOTHESIS_GIVEN_SOURCE,
-    REFERENCE_GIVEN_HYPOTHESIS,
-    Direction,
-    Side,
-    side_rows,
-)
+from ..likelihood import DIRECTIONS, HYPOTHESIS_GIVEN_SOURCE, DirectedScorer, Direction
 from ..models.causal_lm import CausalLM
 from ..models.context_tokens import PlainTexts, control_tokens
 from ..models.files import model_files
 from ..models.pretrained import pretrained, tokenizer_of
 from ..models.prompt_pass import Prompted
-from ..models.settings import ModelMetric
+from ..models.settings import ModelMetric, as_rows, in_row
 from .prompted_sequences import (
-    NO_PROMPT,
-    REFERENCE,
     End,
     FewShotPrompt,
     Given,
@@ -86,27 +67,35 @@ DEFAULT_PROMPTS: dict[str, str] = {
     "source+context": "{source} = ",
     "reference": "{reference} In other words: ",
 }
-# Fields that a prompt must have, and no others.
-FIELDS: dict[str, frozenset[str]] = {
-    "nothing": frozenset(),
-    "context": frozenset({TARGET_CONTEXT}),
-    "source": frozenset({SOURCE}),
-    "source+context": frozenset({SOURCE}),
-    "reference": frozenset({REFERENCE}),
-}
+# token: the sum is divided by their number; sum: by nothing.
+Normalize = Literal["token", "sum"]
+# How many of its least likely tokens are told of a text.
+SHOWN_TOKENS = 5
+REASONS = (
+    "log-probabilities are natural logarithms, 0 for what is certain, more negative for what is less likely; "
+    "the least likely tokens come first"
+)
 
 
+@settings
 class CausalMetric(ModelMetric):
-    """Prompts, examples and loading, for both metrics."""
+    """Prompts, examples and loading, for both metrics.
+
+    Args:
+        model: a folder, a GGUF file, a name on the hub, smollm2 (English) or gemma3-270m (many languages).
+        separator: what stands behind the target of a few-shot example, and ends a text; if not given, an empty line
+            where there are few-shot examples, else a line break.
+        normalize: token, the mean over the tokens scored, or sum.
+        end: what is scored as the end of a text: the separator, the model's end token (token), or none.
+        max_tokens: the longest sequence, in tokens; the model's limit, but at most 4096, if not given.
+    """
 
     default_model: ClassVar[str] = "smollm2"
-    counts_passes: ClassVar[bool] = True
-    prompt: str | None
-    examples: str | None
-    separator: str | None
-    normalize: Normalize
-    end: End
-    start: str | None
+    prompt: str | None = None
+    examples: str | None = None
+    separator: str | None = None
+    normalize: Normalize = "token"
+    end: End = "separator"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -116,9 +105,6 @@ class CausalMetric(ModelMetric):
         if self.examples and self.prompts_given not in ("source", "source+context", "reference"):
             problem = f"examples are pairs, and given={self.prompts_given!r} has no use for them"
             raise InputError(problem, where=self.name, fix='Set given="source", or leave them out')
-        if self.normalize == "pmi" and self.prompts_given == "nothing":
-            fix = "Set given=, or another normalize"
-            raise InputError("pmi of a text given nothing is 0", where=self.name, fix=fix)
 
     @property
     def prompts_given(self) -> Given | Literal["reference"]:
@@ -141,7 +127,8 @@ class CausalMetric(ModelMetric):
 
     def _check_prompt(self) -> None:
         """Raises InputError for a template with other fields than what is given."""
-        wanted, fields = FIELDS[self.prompts_given], self.template.fields
+        wanted = Template(DEFAULT_PROMPTS[self.prompts_given], "").fields
+        fields = self.template.fields
         if wanted != fields:
             names = ", ".join(f"{{{name}}}" for name in sorted(wanted)) or "none"
             others = ", ".join(f"{{{name}}}" for name in sorted(fields)) or "none"
@@ -172,12 +159,7 @@ class CausalMetric(ModelMetric):
         plain = pretrained(folder, "AutoModelForCausalLM", self.has_weights, self.dtype)
         model = CausalLM(plain, self.device, self.dtype, self.batch_tokens)
         limit = min(self.max_tokens or MAX_TOKENS, model.max_tokens)
-        reader = SequenceReader(tokenizer, limit, self.end, self.separates, self.start)
-        if self.normalize == "pmi" and not reader.first_ids:
-            problem = "no beginning-of-text token, behind which a text is given nothing"
-            raise ModelLoadError(
-                problem, where=str(folder), fix="Name one: start=..., or another normalize"
-            )
+        reader = SequenceReader(tokenizer, limit, self.end, self.separates)
         examples = read_examples(self.examples) if self.examples else FewShotExamples(())
         warn_of_two_blanks(examples, self.template)
         texts = PlainTexts(tokenizer, control_tokens(tokenizer))
@@ -191,36 +173,20 @@ class LM(CausalMetric):
     r"""The log-probability of a hypothesis behind a prompt.
 
     Args:
-        model: a folder, a GGUF file, a name on the hub, smollm2 (English) or gemma3-270m (many languages).
         given: what the prompt tells: nothing, source, context or source+context; if not given, context where there
             is context, else nothing.
         prompt: a template with the field {source} or {target_context}, as `given` needs it; see above for what it is
             if not given.
         examples: a file of few-shot examples, JSON lines with source and target, where the source is given.
-        separator: what stands behind the target of a few-shot example, and ends a text; if not given, an empty line
-            where there are few-shot examples, else a line break.
-        normalize: token, character, sum or pmi.
-        end: what is scored as the end of a text: the separator, the model's end token (token), or none.
-        start: the token that sequences begin with, "" for none; the beginning-of-text token if not given.
         context: sentences before each one that the prompt tells.
-        max_tokens: the longest sequence, in tokens; the model's limit, but at most 4096, if not given.
     """
 
     given: Given | None = None
-    prompt: str | None = None
-    examples: str | None = None
-    separator: str | None = None
-    normalize: Normalize = "token"
-    end: End = "separator"
-    start: str | None = None
     context: Annotated[int, Field(ge=0)] = 0
     name: ClassVar[str] = "lm"
     info: ClassVar[Info] = Info(
         summary="likelihood under a causal language model, given nothing, the source or preceding sentences",
-        reasons=(
-            "log-probabilities are natural logarithms, 0 for what is certain, more negative for what is less likely; "
-            "the least likely tokens come first"
-        ),
+        reasons=REASONS,
         papers=("yee2019simple",),
         takes_source=True,
         needs_references=False,
@@ -261,14 +227,7 @@ class LM(CausalMetric):
 
     def load(self) -> Scorer:
         """The model."""
-        return CausalScorer(self, self._loaded(), (HYPOTHESIS_GIVEN_SOURCE,), self.normalize)
-
-
-DIRECTIONS = {
-    "precision": (HYPOTHESIS_GIVEN_REFERENCE,),
-    "recall": (REFERENCE_GIVEN_HYPOTHESIS,),
-    "f": (HYPOTHESIS_GIVEN_REFERENCE, REFERENCE_GIVEN_HYPOTHESIS),
-}
+        return CausalScorer(self, self._loaded(), (HYPOTHESIS_GIVEN_SOURCE,))
 
 
 @settings
@@ -276,35 +235,19 @@ class LMPair(CausalMetric):
     r"""The log-probability of a hypothesis given a reference, as a causal model goes on behind a prompt.
 
     Args:
-        model: a folder, a GGUF file, a name on the hub, smollm2 (English) or gemma3-270m (many languages).
         prompt: a template with the field {reference}; "{reference} In other words: " if not given.
         examples: a file of few-shot examples, JSON lines with source (what is given) and target.
-        separator: what stands behind the target of a few-shot example, and ends a text; if not given, an empty line
-            where there are few-shot examples, else a line break.
-        normalize: token, character, sum or pmi.
-        end: what is scored as the end of a text: the separator, the model's end token (token), or none.
-        start: the token that sequences begin with, "" for none; the beginning-of-text token if not given.
         direction: the hypothesis given the reference (precision), the reference given the hypothesis (recall), or the
             mean of both (f).
         agg: several references: the mean over them, or the best (max).
-        max_tokens: the longest sequence, in tokens; the model's limit, but at most 4096, if not given.
     """
 
-    prompt: str | None = None
-    examples: str | None = None
-    separator: str | None = None
-    normalize: Normalize = "token"
-    end: End = "separator"
-    start: str | None = None
     direction: Literal["precision", "recall", "f"] = "precision"
     agg: Literal["mean", "max"] = "mean"
     name: ClassVar[str] = "lm-pair"
     info: ClassVar[Info] = Info(
         summary="likelihood of the text given the reference, under a causal language model",
-        reasons=(
-            "log-probabilities are natural logarithms, 0 for what is certain, more negative for what is less likely; "
-            "the least likely tokens come first"
-        ),
+        reasons=REASONS,
         papers=("yuan2021bartscore",),
         bounds=(-inf, inf),
         multi_reference="mean",
@@ -314,15 +257,7 @@ class LMPair(CausalMetric):
 
     def load(self) -> Scorer:
         """The model."""
-        multi_reference: Literal["best", "mean"] = "best" if self.agg == "max" else "mean"
-        directions = DIRECTIONS[self.direction]
-        return CausalScorer(self, self._loaded(), directions, self.normalize, multi_reference)
-
-
-# token, character: what the sum is divided by; sum: nothing; pmi: the sum less that behind nothing.
-Normalize = Literal["token", "character", "sum", "pmi"]
-# How many of its least likely tokens are told of a text.
-SHOWN_TOKENS = 5
+        return CausalScorer(self, self._loaded(), DIRECTIONS[self.direction])
 
 
 class Loaded(NamedTuple):
@@ -333,64 +268,27 @@ class Loaded(NamedTuple):
     prompts: Prompts
 
 
-class _Pairs(NamedTuple):
-    """Texts behind prompts: rows of both among the representations, [n, 2], and their sequences."""
-
-    rows: IntArray
-    sequences: Sequences
-
-
-class CausalScorer(Scorer):
+class CausalScorer(DirectedScorer):
     """Represents a text by itself; compares by the model.
 
     Args:
         metric: the settings.
         loaded: the model and its readers.
         directions: what is averaged.
-        normalize: what becomes of the sum.
-        multi_reference: how several references combine.
     """
 
     def __init__(
-        self,
-        metric: ModelMetric,
-        loaded: Loaded,
-        directions: Sequence[Direction],
-        normalize: Normalize,
-        multi_reference: Literal["mean", "best"] = "mean",
+        self, metric: CausalMetric, loaded: Loaded, directions: Sequence[Direction]
     ) -> None:
-        self.info = replace(metric.info, multi_reference=multi_reference)
+        super().__init__(metric, loaded.model, directions)
         self.model, self.reader, self.prompts = loaded
-        self.directions = tuple(directions)
-        self.normalize = normalize
-        self.batch_tokens = self.model.batch_tokens
-        self.identity = metric.identity(self.model.device)
+        self.normalize = metric.normalize
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Texts and context as they are, since tokens follow from the prompt; about how many tokens a text has."""
-        texts = []
-        for item in items:
-            plain = [str(item.text), *item.context]
-            texts.append(np.frombuffer(json.dumps(plain).encode(), np.uint8))
+        texts = as_rows([str(item.text), *item.context] for item in items)
         lengths = self.reader.num_tokens([self.prompts.plain(str(item.text)) for item in items])
-        return Reps({"texts": Ragged.of_rows(texts), "tokens": lengths}), lengths
-
-    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
-        """The mean over the directions, [H, R] of every block ([H, 1] without references)."""
-        rows = side_rows(self.info, blocks)
-        pairs, places = self._pairs(reps, rows)
-        values = self._values(reps, pairs)[places]  # [directions * cells]
-        means = values.reshape(len(self.directions), -1).mean(axis=0)  # [cells]
-        return by_block(means, blocks)
-
-    def _pairs(self, reps: Reps, rows: dict[Side, IntArray]) -> tuple[_Pairs, IntArray]:
-        """The distinct pairs of condition and target, and which of them every direction of every cell is."""
-        both = [
-            np.stack((rows[direction.condition], rows[direction.target]), axis=1)
-            for direction in self.directions
-        ]
-        distinct, places = np.unique(np.concatenate(both), axis=0, return_inverse=True)
-        return _Pairs(distinct, self._sequences(reps, distinct)), places.reshape(-1)
+        return Reps({"texts": texts, "tokens": lengths}), lengths
 
     def _sequences(self, reps: Reps, pairs: IntArray) -> Sequences:
         """The sequences of targets behind the prompts of their conditions; pairs: [n, 2]."""
@@ -406,94 +304,50 @@ class CausalScorer(Scorer):
             texts.append(self.prompts.plain(str(items[target].text)))
         return self.reader.read(of_pairs, texts)
 
-    def _values(self, reps: Reps, pairs: _Pairs) -> FloatArray:
-        """The value of every pair, [n]."""
-        sums, num_tokens = self._sums(pairs.sequences.prompted)
+    def pair_values(self, reps: Reps, pairs: IntArray) -> FloatArray:
+        """The value of every text behind its prompt, [n]."""
+        of_tokens = self.model.log_probabilities(self._sequences(reps, pairs).prompted)
+        parts = np.split(of_tokens.values, of_tokens.offsets[1:-1])
+        sums = np.array([part.sum() for part in parts])
         if self.normalize == "sum":
             return sums
-        if self.normalize == "pmi":
-            return sums - self._unconditional(reps, pairs.rows[:, 1])
-        numbers = num_tokens
-        if self.normalize == "character":
-            numbers = self._num_characters(reps, pairs.rows[:, 1])
         # A text of which nothing is scored counts as one token of a model that knows nothing.
-        is_empty = (num_tokens == 0) | (numbers == 0)
-        means = sums / np.where(is_empty, 1, numbers)
-        return np.where(is_empty, -np.log(self.model.vocabulary), means)
-
-    def _sums(self, prompted: Prompted) -> tuple[FloatArray, IntArray]:
-        """Summed log-probabilities of texts and how many tokens they sum up, [n] each."""
-        of_tokens = self.model.log_probabilities(prompted)
-        parts = np.split(of_tokens.values, of_tokens.offsets[1:-1])
-        return np.array([part.sum() for part in parts]), of_tokens.lengths
-
-    def _unconditional(self, reps: Reps, targets: IntArray) -> FloatArray:
-        """Summed log-probabilities of the texts in rows [n] behind nothing, [n]."""
-        distinct, places = np.unique(targets, return_inverse=True)
-        sums, _ = self._sums(self._behind_nothing(reps, distinct))
-        of_targets: FloatArray = sums[places]
-        return of_targets
-
-    def _behind_nothing(self, reps: Reps, targets: IntArray) -> Prompted:
-        """The sequences of the texts in rows [n] without a prompt."""
-        items = [_item(reps["texts"], row) for row in targets.tolist()]
-        texts = [self.prompts.plain(str(item.text)) for item in items]
-        return self.reader.read([NO_PROMPT] * len(texts), texts).prompted
-
-    def _num_characters(self, reps: Reps, targets: IntArray) -> IntArray:
-        """Characters of the texts in rows [n], one more where an end is scored, [n]."""
-        numbers = {}
-        for row in np.unique(targets).tolist():
-            text = self.prompts.plain(str(_item(reps["texts"], row).text))
-            numbers[row] = len(text) + self.reader.has_end
-        return np.array([numbers[row] for row in targets.tolist()], np.int64)
+        lengths = of_tokens.lengths
+        return np.where(lengths, sums / np.maximum(lengths, 1), -np.log(self.model.vocabulary))
 
     def pair_cost(self, reps: Reps, block: Block) -> int:
         """About the tokens that the model reads for a block: every condition once, and the texts behind it."""
-        tokens = reps["tokens"]
-        cost = 0
-        for direction in self.directions:
-            sides = {
-                "hypothesis": block.hypotheses,
-                "reference": block.references,
-                "source": np.array([block.source] if block.source >= 0 else [], np.int64),
-            }
-            conditions, targets = sides[direction.condition], sides[direction.target]
+        tokens, sides, cost = reps["tokens"], self.sides(block), 0
+        for target, condition in self.directions:
+            conditions = sides[condition]
             cost += int(tokens[conditions].sum())
-            cost += max(1, len(conditions)) * int(tokens[targets].sum())
+            cost += max(1, len(conditions)) * int(tokens[sides[target]].sum())
         return cost
 
     def passes(self, reps: Reps, block: Block) -> Passes:
         """One for every distinct prompt, and one for the rest of every text behind it."""
-        pairs, _ = self._pairs(reps, side_rows(self.info, [block]))
-        prompted = [pairs.sequences.prompted]
-        if self.normalize == "pmi":
-            prompted.append(self._behind_nothing(reps, np.unique(pairs.rows[:, 1])))
-        lengths, flops = [], 0.0
-        for texts in prompted:
-            prompt_rows = list({texts.prompt_key(row): row for row in texts.in_order()}.values())
-            prompts = texts.first[np.array(prompt_rows, np.int64)]
-            rests = np.stack((texts.first, np.maximum(1, texts.num_scored)), axis=1)
-            lengths += [prompts, rests[:, 1] - 1]
-            flops += self.model.flops(prompts, rests)
-        return Passes(np.concatenate(lengths), flops)
+        texts = self._sequences(reps, self.pairs([block])[0]).prompted
+        prompt_rows = list({texts.prompt_key(row): row for row in texts.in_order()}.values())
+        prompts = texts.first[np.array(prompt_rows, np.int64)]
+        rests = np.stack((texts.first, np.maximum(1, texts.num_scored)), axis=1)
+        lengths = np.concatenate((prompts, rests[:, 1] - 1))
+        return Passes(lengths, self.model.flops(prompts, rests))
 
     def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
         """The most that a sequence of a block loses."""
-        pairs, _ = self._pairs(reps, side_rows(self.info, [block]))
-        return Truncation(int(pairs.sequences.truncation.max(initial=0)))
+        sequences = self._sequences(reps, self.pairs([block])[0])
+        return Truncation(int(sequences.truncation.max(initial=0)))
 
     def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """In every direction the prompt, the sum over how many tokens, and the least likely of them."""
         h = block.hypotheses[hypothesis : hypothesis + 1]
         r = block.references[reference : reference + 1]
-        rows = side_rows(self.info, [Block(h, r, block.source)])
+        pairs, places = self.pairs([Block(h, r, block.source)])
         explained = {}
-        for target, condition in self.directions:
-            pair = np.stack((rows[condition], rows[target]), axis=1)
-            prompted = self._sequences(reps, pair).prompted
+        for (target, condition), place in zip(self.directions, places, strict=True):
+            prompted = self._sequences(reps, pairs[[place]]).prompted
             values = self.model.log_probabilities(prompted).values
-            name = f"{target}_given_{condition}" if rows[condition][0] >= 0 else target
+            name = f"{target}_given_{condition}" if pairs[place, 0] >= 0 else target
             explained[name] = self._shown(prompted, values)
         return explained
 
@@ -517,6 +371,5 @@ class CausalScorer(Scorer):
 
 def _item(texts: Ragged, row: int) -> Item:
     """The text of a row and its context."""
-    start, end = texts.offsets[row], texts.offsets[row + 1]
-    text, *context = json.loads(texts.values[start:end].tobytes())
+    text, *context = in_row(texts, row)
     return Item(text, tuple(context))

@@ -10,7 +10,7 @@ Of a prompt and a text one sequence is made:
 
     FIRST ids(prompt + text + end)
 
-FIRST is the tokenizer's beginning-of-text token, if it has one, or another that is named. Prompt, text and end are
+FIRST is the tokenizer's beginning-of-text token, if it has one. Prompt, text and end are
 tokenised as one string; the text begins at the first id that differs from the prompt tokenised alone. So a token that
 the last character of the prompt and the first of the text share is the text's, as is one that its last character and a
 separator share.
@@ -42,9 +42,6 @@ class FewShotPrompt(NamedTuple):
 
     num_forms: int  # how many there are, the shortest the last
     shortened: Callable[[int], str]  # without so many of its oldest parts
-
-
-NO_PROMPT = FewShotPrompt(1, lambda _: "")
 
 
 class Prompts:
@@ -137,19 +134,16 @@ class SequenceReader:
         max_tokens: the longest sequence, the first token counted.
         end: what ends a text and is scored with it: a separator, the model's end token, or nothing.
         separator: the separator.
-        start: the token that sequences begin with, "" for none; the tokenizer's own if not given.
 
     Raises:
-        ModelLoadError: the end token is to be scored, and there is none; or there is no such token to begin with.
+        ModelLoadError: the end token is to be scored, and there is none.
     """
 
-    def __init__(
-        self, tokenizer: Any, max_tokens: int, end: End, separator: str, start: str | None = None
-    ) -> None:
+    def __init__(self, tokenizer: Any, max_tokens: int, end: End, separator: str) -> None:
         self.tokenizer = tokenizer
         self.max_tokens = max_tokens
         self.end_text = separator if end == "separator" else ""
-        self.first_ids = first_ids(tokenizer, start)
+        self.first_ids = first_ids(tokenizer)
         self.end_ids: list[int] = []
         if end == "token":
             if tokenizer.eos_token_id is None:
@@ -230,18 +224,10 @@ class SequenceReader:
         return ids
 
 
-def first_ids(tokenizer: Any, start: str | None = None) -> list[int]:
-    """The id that sequences begin with, if there is one; errors as `SequenceReader`.
+def first_ids(tokenizer: Any) -> list[int]:
+    """The id of the beginning-of-text token, if there is one.
 
-    Here it stands before every sequence. `logprobs` reads prompts as `generate` does, with what the tokenizer itself
-    puts before them, and takes this one where nothing stands before a text.
+    Here it is before every sequence. `logprobs` reads prompts as `generate` does, with what the tokenizer itself puts
+    before them, and takes this one where nothing is before a text.
     """
-    token = tokenizer.bos_token if start is None else start
-    if not token:
-        return []
-    vocabulary = tokenizer.get_vocab()
-    if token not in vocabulary:
-        fix = 'Name a token of its vocabulary, such as <s>, or "" for none'
-        problem = f"no token {token!r:.60} to begin with"
-        raise ModelLoadError(problem, where=str(tokenizer.name_or_path), fix=fix)
-    return [int(vocabulary[token])]
+    return [] if tokenizer.bos_token is None else [int(tokenizer.bos_token_id)]

@@ -3,7 +3,7 @@
 A COMET model is an encoder, a mix of its layers (one weight per layer and a factor gamma; none where one layer is used)
 and an estimator, linear layers with activations between. Settings are in the checkpoint and in ``hparams.yaml``. Every
 setting that decides a score is checked, and so is every tensor: none is missing, left over, of another shape, or not
-finite. It does not know the encoder's own layout, which its configuration tells.
+finite. The encoder's own layout is in its configuration.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ...errors import InputError, ModelLoadError, excerpt
 from ...spec.checked_settings import Checked, Field, ValueRefusal, from_json
 from ...storage.json_and_yaml import read_yaml
-from ..models.files.folder_contents import CheckedTensors
+from ..models.files.folder_contents import load_strictly
 from ..models.files.torch_checkpoint import read_torch_checkpoint
 
 Kind = Literal[
@@ -50,10 +51,6 @@ OWN_SETTINGS: Mapping[str, Kind] = {
     "input_segments": "unified_metric",
     "word_layer": "xcomet_metric",
     "error_labels": "xcomet_metric",
-    "additional_translation_in": "polycand_metric",
-    "additional_score_in": "polycand_metric",
-    "additional_score_out": "polycand_metric",
-    "use_ref": "polycand_metric",
 }
 ACTIVATIONS = (
     "Hardsigmoid",
@@ -68,16 +65,16 @@ ACTIVATIONS = (
 )
 FIX = "Settings stand in the checkpoint and in hparams.yaml"
 
-# How names of tensors begin.
+# How names of the encoder's tensors begin.
 ENCODER = "encoder.model."
-SCALAR = "layerwise_attention.scalar_parameters."
-GAMMA = "layerwise_attention.gamma"
-WORD_LABELS, NUM_LABELS = "hidden2tag", 4
+NUM_LABELS = 4
 # Buffers that old encoders saved, heads and buffers that only training needs.
 UNUSED = (
     r"encoder\.model\.(embeddings\.(position_ids|token_type_ids)|pooler\..+)"
     r"|layerwise_attention\.dropout_(mask|fill)|(wordloss|(train|val)_(metrics|corr|mcc))\..+"
 )
+# Parts that not every kind of model reads: the mix of layers, and the labels of words.
+MIX, WORD_LABELS = r"layerwise_attention\..+", r"hidden2tag\..+"
 
 
 def _known_activation(name: str) -> str:
@@ -115,7 +112,6 @@ class CometSettings:
         activations, final_activation: name of the class in `torch.nn`; the final one follows the last linear layer.
         input_segments: what a unified model reads, in the order mt, src, ref; empty for other kinds.
         word_layer, error_labels: the encoder layer whose states XCOMET labels, and with what.
-        additional_translation_in, additional_score_in, additional_score_out, use_ref: what COMET-poly reads.
     """
 
     class_identifier: Kind
@@ -131,16 +127,6 @@ class CometSettings:
     input_segments: Segments = field(default_factory=list)
     word_layer: Number | None = None
     error_labels: tuple[Literal["minor"], Literal["major"], Literal["critical"]] | None = None
-    additional_translation_in: list[bool] = field(default_factory=list)
-    additional_score_in: list[bool] = field(default_factory=list)
-    additional_score_out: list[bool] = field(default_factory=list)
-    use_ref: bool = False
-
-    @property
-    def reads_more_candidates(self) -> bool:
-        """Whether a COMET-poly reads anything beside one further candidate and the source."""
-        scores = (*self.additional_score_in, *self.additional_score_out, self.use_ref)
-        return sum(self.additional_translation_in) != 1 or any(scores)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,43 +137,50 @@ class CometCheckpoint:
         path: the ``.ckpt`` file.
         settings: the settings.
         encoder: state dict of the encoder without pooler.
-        scalars: weights of the mix before the transformation, float [layers + 1]; None in a model without a mix.
-        gamma: factor of the mix, float [1]; None in a model without a mix.
-        estimator: weight [out, in] and bias [out] of the linear layers, first to last; the last has one output.
-        word_labels: weight [4, d] and bias [4] of the labels none, minor, major and critical; None but for XCOMET.
+        state: state dict of all other layers.
     """
 
     path: Path
     settings: CometSettings
     encoder: Mapping[str, Any]
-    scalars: Any | None
-    gamma: Any | None
-    estimator: tuple[tuple[Any, Any], ...]
-    word_labels: tuple[Any, Any] | None = None
+    state: Mapping[str, Any]
 
     @property
     def kind(self) -> Kind:
         """Class of the model."""
         return self.settings.class_identifier
 
-    def check_encoder(self, *, num_hidden_layers: int, hidden_size: int) -> None:
-        """Whether the mix and the estimator fit an encoder of this depth and width.
+    def trained_layers(self, depth: int, width: int) -> Any:
+        """The layers over an encoder of this depth and width, as a torch module.
+
+            estimator.ff          linear layers, first to last; the last has one output
+            layerwise_attention   scalar_parameters, depth + 1 of [1], and gamma [1]; where layers are mixed
+            hidden2tag            labels none, minor, major and critical of words; of XCOMET
 
         Raises:
-            ModelLoadError: they do not.
+            ModelLoadError: they are not those of such an encoder, not whole, or not finite.
         """
-        width, blocks = int(self.estimator[0][0].shape[1]), BLOCKS[self.kind]
-        mixed = num_hidden_layers + 1 if self.scalars is None else len(self.scalars)
-        layers = (self.settings.layer, self.settings.word_layer)
-        highest = max([layer for layer in layers if isinstance(layer, int)], default=0)
-        stated = f"an estimator of {width} numbers, a mix of {mixed} layers, layer {highest}"
-        expected = (
-            f"{blocks} x {hidden_size} numbers, {num_hidden_layers} layers and the embeddings"
-        )
-        fits = width == blocks * hidden_size and mixed == num_hidden_layers + 1
-        if not fits or highest > num_hidden_layers:
-            fix = f"Its encoder is {self.settings.pretrained_model}"
-            raise ModelLoadError(f"{stated}; expected {expected}", where=str(self.path), fix=fix)
+        import torch
+        from torch import nn
+
+        settings, modules = self.settings, nn.ModuleDict()
+        used = [layer for layer in (settings.layer, settings.word_layer) if isinstance(layer, int)]
+        if max(used, default=0) > depth:
+            problem = f"it reads layer {max(used)} of an encoder with {depth} layers"
+            fix = f"Its encoder is {settings.pretrained_model}"
+            raise ModelLoadError(problem, where=str(self.path), fix=fix)
+        sizes = [BLOCKS[self.kind] * width, *settings.hidden_sizes, 1]
+        with torch.device("meta"):
+            # An activation and a dropout are between two linear layers.
+            layers = {str(3 * i): nn.Linear(*size) for i, size in enumerate(pairwise(sizes))}
+            modules["estimator"] = nn.ModuleDict({"ff": nn.ModuleDict(layers)})
+            if settings.layer == "mix":
+                mix = modules["layerwise_attention"] = nn.Module()
+                mix.scalar_parameters = nn.ParameterList([*torch.empty(depth + 1, 1)])
+                mix.gamma = nn.Parameter(torch.empty(1))
+            if self.kind == "xcomet_metric":
+                modules["hidden2tag"] = nn.Linear(width, NUM_LABELS)
+        return load_strictly(modules, self.state, self.path)
 
 
 def read_checkpoint(path: str | Path) -> CometCheckpoint:
@@ -264,17 +257,19 @@ def _checkpoint(
 ) -> CometCheckpoint:
     """The checkpoint of the settings beside and inside a file, and of its state dict."""
     settings = from_json(CometSettings, _settings(beside, inside), str(path), FIX)
-    is_xcomet = settings.class_identifier == "xcomet_metric"
-    if settings.class_identifier == "polycand_metric" and settings.reads_more_candidates:
-        problem = "a COMET-poly that reads more than the source and one further candidate"
-        raise ModelLoadError(problem, where=str(path), fix="Take a model without")
-    tensors = tensors_of(path, state, labels_words=is_xcomet)
-    encoder = encoder_of(tensors)
-    estimator = estimator_of(tensors, settings.hidden_sizes)
-    scalars, gamma = mix_of(tensors, needed=settings.layer == "mix")
-    word_labels = tensors.linear(WORD_LABELS, NUM_LABELS, None) if is_xcomet else None
-    tensors.all_used()
-    return CometCheckpoint(path, settings, encoder, scalars, gamma, estimator, word_labels)
+    unused = [UNUSED]
+    if settings.layer != "mix":
+        unused.append(MIX)
+    if settings.class_identifier != "xcomet_metric":
+        unused.append(WORD_LABELS)
+    is_unused = re.compile("|".join(unused)).fullmatch
+    encoder: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    for name, tensor in state.items():
+        if not is_unused(name):
+            part = encoder if name.startswith(ENCODER) else others
+            part[name.removeprefix(ENCODER)] = tensor
+    return CometCheckpoint(path, settings, encoder, others)
 
 
 def _settings(beside: Mapping[str, Any], inside: Mapping[str, Any]) -> dict[str, Any]:
@@ -291,49 +286,3 @@ def _settings(beside: Mapping[str, Any], inside: Mapping[str, Any]) -> dict[str,
         values["layer_transformation"] = "softmax"
     # What is not set counts as missing.
     return {key: value for key, value in values.items() if value is not None}
-
-
-def tensors_of(path: Path, state: Mapping[str, Any], labels_words: bool) -> CheckedTensors:
-    """The tensors of a COMET checkpoint that scores depend on; word labels are those of XCOMET alone."""
-    unused = UNUSED if labels_words else rf"{UNUSED}|{WORD_LABELS}\..+"
-    return CheckedTensors(path, state, re.compile(unused))
-
-
-def encoder_of(tensors: CheckedTensors) -> dict[str, Any]:
-    """The state dict of the encoder."""
-    names = [name for name in tensors.left if name.startswith(ENCODER)]
-    if not names:
-        raise tensors.error(f"it has no tensors of an encoder ({ENCODER}*)")
-    return {name.removeprefix(ENCODER): tensors.take(name) for name in names}
-
-
-def estimator_of(tensors: CheckedTensors, hidden_sizes: list[int]) -> tuple[tuple[Any, Any], ...]:
-    """Weight [out, in] and bias [out] of every linear layer."""
-    inputs = [None, *hidden_sizes]
-    outputs = [*hidden_sizes, 1]
-    # An activation and a dropout stand between two, so that every third place is one.
-    names = [f"estimator.ff.{3 * place}" for place in range(len(outputs))]
-    needed = []
-    for name in names:
-        needed += [f"{name}.weight", f"{name}.bias"]
-    tensors.demand(needed)
-    layers = []
-    for name, into, out in zip(names, inputs, outputs, strict=True):
-        weight = tensors.take(f"{name}.weight", out, into)
-        bias = tensors.take(f"{name}.bias", out)
-        layers.append((weight, bias))
-    return tuple(layers)
-
-
-def mix_of(tensors: CheckedTensors, needed: bool) -> tuple[Any | None, Any | None]:
-    """Weights of the layers [layers + 1] and gamma [1]; None in a model without a mix that needs none."""
-    import torch
-
-    count = sum(name.startswith(SCALAR) for name in tensors.left)
-    if not needed and not count and GAMMA not in tensors.left:
-        return None, None
-    names = [f"{SCALAR}{layer}" for layer in range(max(count, 1))]
-    tensors.demand([*names, GAMMA])
-    scalars = torch.cat([tensors.take(name, 1) for name in names])
-    gamma = tensors.take(GAMMA, 1)
-    return scalars, gamma

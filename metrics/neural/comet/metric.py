@@ -44,18 +44,44 @@ from ..models.context_tokens import Frame, Reader, TruncationRule
 from ..models.encoder import Encoder
 from ..models.files import model_files
 from ..models.pretrained import from_state, tokenizer_of
-from ..models.settings import CheckpointMetric, ContextModelMetric, EncoderScorer, JoinedScorer
-from .checkpoint import CometCheckpoint, read_checkpoint
+from ..models.settings import (
+    CheckpointMetric,
+    ContextModelMetric,
+    EncoderScorer,
+    JoinedScorer,
+    ModelMetric,
+)
+from .checkpoint import CometCheckpoint, CometSettings, Kind, read_checkpoint
 from .network import Head, Mixer, PairHead, PairInputs, source_features, sparsemax
+
+# Positions that COMET 2 leaves out: those of XLM-R's padding, and two more in a single text.
+PADDING_POSITIONS, FREE_POSITIONS = 2, 2
+# Families of encoders, by COMET's names, with one separator between two texts, and with types of tokens.
+ONE_SEPARATOR, TYPED = ("BERT", "RemBERT"), ("BERT",)
+# The metrics of every kind of checkpoint; those of a unified one depend on the texts that it reads.
+METRICS: Mapping[Kind, tuple[str, ...]] = {
+    "regression_metric": ("comet",),
+    "referenceless_regression_metric": ("comet-qe",),
+    "polycand_metric": ("comet-poly",),
+    "xcomet_metric": ("xcomet", "xcomet-qe"),
+}
 
 
 class CometParts(NamedTuple):
-    """The parts of a loaded checkpoint; `stamp`: what a representation depends on beside the signature."""
+    """The parts of a loaded checkpoint.
+
+    Attributes:
+        reader, encoder, mixer, head: they make ids, states, vectors and values.
+        trained: all layers over the encoder, a torch module.
+        joining: the form of texts side by side.
+        stamp: a part of the keys of representations beside the signature.
+    """
 
     reader: Reader
     encoder: Encoder
     mixer: Mixer
     head: Head
+    trained: Any
     joining: SideBySide
     stamp: str
 
@@ -77,22 +103,28 @@ class CometCheckpointMetric(CheckpointMetric):
         """
         folder = encoder_folder(checkpoint, self.encoder_path)
         model = from_state(folder, checkpoint.encoder, self.has_weights)
-        depth, width = model.config.num_hidden_layers, model.config.hidden_size
-        checkpoint.check_encoder(num_hidden_layers=depth, hidden_size=width)
+        trained = checkpoint.trained_layers(
+            model.config.num_hidden_layers, model.config.hidden_size
+        )
         # XCOMET labels the states of a layer of its own: all of them run.
         is_last = checkpoint.settings.layer != "mix" and checkpoint.settings.word_layer is None
         layer = cast(int, checkpoint.settings.layer) if is_last else None
         encoder = Encoder(model, self.device, self.dtype, layer, self.batch_tokens)
         tokenizer = tokenizer_of(folder)
-        limits = TokenLimits.of(encoder, self.max_tokens)
+        # The most tokens of texts side by side, and of one text, as far as there are positions; see `SideBySide`.
+        positions = int(getattr(encoder.config, "max_position_embeddings", encoder.max_tokens))
+        joined = min(positions - PADDING_POSITIONS, encoder.max_tokens)
+        most = joined - FREE_POSITIONS if self.max_tokens is None else min(self.max_tokens, joined)
+        is_usual = most == encoder.max_tokens - FREE_POSITIONS
         return CometParts(
-            Reader(tokenizer, Frame.of(tokenizer), limits.text, truncation),
+            Reader(tokenizer, Frame.of(tokenizer), most, truncation),
             encoder,
-            mixer_of(checkpoint, encoder.device),
-            head_of(checkpoint, encoder.device),
-            SideBySide.of(checkpoint.settings.encoder_model, limits.joined),
+            mixer_of(checkpoint.settings, trained, encoder.device),
+            head_of(checkpoint.settings, trained, encoder.device),
+            trained,
+            SideBySide.of(checkpoint.settings.encoder_model, joined),
             # An encoder that is not named is in no signature.
-            f" {model_files.digest(folder, weights=False)}{limits.stamp(encoder)}",
+            f" {model_files.digest(folder, weights=False)}{'' if is_usual else f' {most} tokens'}",
         )
 
 
@@ -111,61 +143,26 @@ class CometMetric(CometCheckpointMetric):
         scorer: Scorer
         if checkpoint.kind == "unified_metric":
             segments = ("mt", "src") if self.reference_free else checkpoint.settings.input_segments
-            reader, encoder, mixer, head, joining, _ = parts
-            scorer = UnifiedScorer(self, reader, encoder, mixer, head, segments, joining)
+            scorer = UnifiedScorer(self, parts, segments)
         else:
-            scorer = RegressionScorer(self, *parts[:4])
+            scorer = RegressionScorer(self, parts.reader, parts.encoder, parts.mixer, parts.head)
         scorer.identity += parts.stamp
         return scorer
 
     def _check(self, checkpoint: CometCheckpoint) -> None:
-        """Raises ModelLoadError if this checkpoint is for the other metric, or cannot read context."""
-        if checkpoint.kind == "xcomet_metric":
-            other = "xcomet-qe" if self.reference_free else "xcomet"
-            raise ModelLoadError(
-                "an xcomet_metric scores and marks mistakes",
-                where=f"{self.name}: {checkpoint.path}",
-                fix=f"Use it as {other}(model=...)",
-            )
-        self._check_poly(checkpoint)
-        unified = checkpoint.kind == "unified_metric"
-        reads_reference = {
-            "polycand_metric": True,
-            "regression_metric": True,
-            "referenceless_regression_metric": False,
-            "unified_metric": "ref" in checkpoint.settings.input_segments
-            and not self.reference_free,
-        }[checkpoint.kind]
-        path = str(checkpoint.path)
-        if reads_reference == self.reference_free:
-            article, other = ("a", "comet") if reads_reference else ("no", "comet-qe")
-            raise ModelLoadError(
-                f"a {checkpoint.kind} reads {article} reference",
-                where=f"{self.name}: {path}",
-                fix=f"Use it as {other}(model=...)",
-            )
-        if unified and "src" not in checkpoint.settings.input_segments and self.reference_free:
-            fix = "Use it as comet(model=...)"
-            raise ModelLoadError("it reads no source", where=path, fix=fix)
-        if self.context and (unified or checkpoint.settings.pool == "max"):
-            kind = "unified metric" if unified else "max-pooling model"
-            problem = f"context is not defined for a {kind}"
-            raise ModelLoadError(problem, where=path, fix="Set context=0, or use another")
-
-    def _check_poly(self, checkpoint: CometCheckpoint) -> None:
-        """Raises ModelLoadError for a checkpoint that reads other candidates elsewhere, or another one here."""
-        is_poly = checkpoint.kind == "polycand_metric"
-        if is_poly and self.pair_inputs != "candidate":
-            problem, fix = (
-                "a polycand_metric reads another candidate",
-                "Use it as comet-poly(model=...)",
-            )
-        elif not is_poly and self.pair_inputs == "candidate":
-            problem = f"a {checkpoint.kind} reads no other candidate"
-            fix = "Use it as comet(model=...) or comet-qe(model=...)"
-        else:
-            return
-        raise ModelLoadError(problem, where=f"{self.name}: {checkpoint.path}", fix=fix)
+        """Raises ModelLoadError if this checkpoint is for another metric, or cannot read context."""
+        settings, where = checkpoint.settings, f"{self.name}: {checkpoint.path}"
+        names = METRICS.get(checkpoint.kind, ())
+        if checkpoint.kind == "unified_metric":
+            # Without the reference, a checkpoint that reads all three is one that reads the source.
+            segments = {"comet": "ref", "comet-qe": "src"}
+            names = tuple(name for name, own in segments.items() if own in settings.input_segments)
+        if self.name not in names:
+            fix = f"Use it as {' or '.join(f'{name}(model=...)' for name in names)}"
+            raise ModelLoadError(f"it is a {checkpoint.kind}", where=where, fix=fix)
+        if self.context and (checkpoint.kind == "unified_metric" or settings.pool == "max"):
+            problem = f"context is not defined for a {checkpoint.kind} with {settings.pool} pooling"
+            raise ModelLoadError(problem, where=where, fix="Set context=0, or use another")
 
 
 @settings
@@ -174,13 +171,11 @@ class Comet(CometMetric):
 
     Args:
         model: a COMET folder, its .ckpt file, or a name on the hub.
-        encoder_path: folder or hub name with the encoder's configuration and tokenizer; the checkpoint names one.
         context_from: whose target context a hypothesis is read in; if not given, the reference's in `score`, and its
             own in whole documents that are compared pairwise.
     """
 
     default_model: ClassVar[str] = "Unbabel/wmt22-comet-da"
-    encoder_path: str | None = None
     context_from: Literal["reference", "hypothesis"] | None = None
     reference_free: ClassVar[bool] = False
     name: ClassVar[str] = "comet"
@@ -205,11 +200,9 @@ class CometQE(CometMetric):
 
     Args:
         model: a COMET folder, its .ckpt file, or a name on the hub.
-        encoder_path: folder or hub name with the encoder's configuration and tokenizer; the checkpoint names one.
     """
 
     default_model: ClassVar[str] = "Unbabel/wmt20-comet-qe-da"
-    encoder_path: str | None = None
     reference_free: ClassVar[bool] = True
     name: ClassVar[str] = "comet-qe"
     info: ClassVar[Info] = Info(
@@ -236,11 +229,9 @@ class CometPoly(CometMetric):
 
     Args:
         model: the folder of a COMET-poly that reads one further candidate, its .ckpt file, or a name on the hub.
-        encoder_path: folder or hub name with the encoder's configuration and tokenizer; the checkpoint names one.
     """
 
     default_model: ClassVar[str] = "zouharvi/COMET-poly-cand1-wmt25"
-    encoder_path: str | None = None
     reference_free: ClassVar[bool] = False
     pair_inputs: ClassVar[PairInputs] = "candidate"
     name: ClassVar[str] = "comet-poly"
@@ -267,31 +258,30 @@ def encoder_folder(checkpoint: CometCheckpoint, named: str | None) -> Path:
         raise ModelLoadError(error.problem, where=where, fix=fix) from error
 
 
-def mixer_of(checkpoint: CometCheckpoint, device: Any) -> Mixer:
+def mixer_of(settings: CometSettings, trained: Any, device: Any) -> Mixer:
     """The mix of layers and the pooling of a checkpoint."""
-    if checkpoint.settings.layer != "mix" or checkpoint.scalars is None or checkpoint.gamma is None:
-        return Mixer(None, None, False, checkpoint.settings.pool)
+    if settings.layer != "mix":
+        return Mixer(None, None, False, settings.pool)
+    import torch
+
     # A few numbers, which are looked at also where nothing else is loaded.
     device = "cpu" if device.type == "meta" else device
-    scalars = checkpoint.scalars.float().to(device)  # [layers + 1]
-    gamma = checkpoint.gamma.float().to(device).clone()  # [1]
-    sparse = checkpoint.settings.layer_transformation == "sparsemax"
+    mix = trained["layerwise_attention"]
+    scalars = torch.cat(list(mix.scalar_parameters)).float().to(device)  # [layers + 1]
+    sparse = settings.layer_transformation == "sparsemax"
     shares = sparsemax(scalars) if sparse else scalars.softmax(0)
-    return Mixer(shares, gamma, checkpoint.settings.layer_norm, checkpoint.settings.pool)
+    gamma = mix.gamma.float().to(device).clone()  # [1]
+    return Mixer(shares, gamma, settings.layer_norm, settings.pool)
 
 
-def head_of(checkpoint: CometCheckpoint, device: Any) -> Head:
+def head_of(settings: CometSettings, trained: Any, device: Any) -> Head:
     """The estimator of a checkpoint."""
     layers = [  # copies: tensors of a mapped file would change with it
-        (weight.float().to(device).clone(), bias.float().to(device).clone())
-        for weight, bias in checkpoint.estimator
+        (layer.weight.float().to(device).clone(), layer.bias.float().to(device).clone())
+        for layer in trained["estimator"]["ff"].values()
     ]
-    final = (
-        activation(checkpoint.settings.final_activation)
-        if checkpoint.settings.final_activation
-        else None
-    )
-    return Head(layers, activation(checkpoint.settings.activations), final)
+    final = activation(settings.final_activation) if settings.final_activation else None
+    return Head(layers, activation(settings.activations), final)
 
 
 def activation(name: str) -> Callable[[Any], Any]:
@@ -346,27 +336,11 @@ class RegressionScorer(EncoderScorer):
 class UnifiedScorer(JoinedScorer):
     """Represents a text by its ids; a pair is a forward pass, and the head reads the first vector of its sequence."""
 
-    def __init__(
-        self,
-        metric: ContextModelMetric,
-        reader: Reader,
-        encoder: Encoder,
-        mixer: Mixer,
-        head: Head,
-        segments: Sequence[str],
-        joining: SideBySide,
-    ) -> None:
-        self.info = metric.info
-        self.reader = reader
-        self.encoder = encoder
-        self.mixer = mixer
-        self.head = head
-        self.batch_tokens = encoder.batch_tokens
-        self.identity = metric.identity(encoder.device)
+    def __init__(self, metric: ModelMetric, parts: CometParts, segments: Sequence[str]) -> None:
+        super().__init__(metric, parts.encoder, parts.joining.max_tokens)
+        self.reader, self.encoder, self.mixer, self.head, _, self.joining, _ = parts
         self.with_source = "src" in segments
         self.with_reference = "ref" in segments
-        self.joining = joining
-        self.max_tokens = joining.max_tokens
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Token ids."""
@@ -377,10 +351,6 @@ class UnifiedScorer(JoinedScorer):
     def sequence_lengths(self, lengths: IntArray, block: Block) -> IntArray:
         """One for every hypothesis with its source, and with its references one or two for every pair."""
         return self.joining.lengths(lengths, block, self.with_source, self.with_reference)
-
-    def flops(self, lengths: IntArray) -> float:
-        """Those of the encoder."""
-        return self.encoder.flops(lengths)
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """The head's value, or the mean of it over the readings that there are, [H, R] or [H, 1]."""
@@ -418,33 +388,6 @@ def _mean(matrices: Sequence[FloatArray]) -> FloatArray:
     """The mean of matrices [H, R] or [H, 1], element by element."""
     total: FloatArray = sum(matrices[1:], matrices[0])
     return total / len(matrices)
-
-
-PADDING_POSITIONS, FREE_POSITIONS = 2, 2
-
-
-class TokenLimits(NamedTuple):
-    """The most tokens of one text, and of texts side by side; special tokens are counted."""
-
-    text: int
-    joined: int
-
-    @classmethod
-    def of(cls, encoder: Encoder, max_tokens: int | None) -> TokenLimits:
-        """Those of an encoder; `max_tokens`, if given, is the limit of a text, as far as there are positions."""
-        positions = getattr(encoder.config, "max_position_embeddings", encoder.max_tokens)
-        joined = min(int(positions) - PADDING_POSITIONS, encoder.max_tokens)
-        text = joined - FREE_POSITIONS if max_tokens is None else min(max_tokens, joined)
-        return cls(text, joined)
-
-    def stamp(self, encoder: Encoder) -> str:
-        """A part of the keys of representations beside the signature: empty where the limit is the usual one."""
-        is_usual = self.text == encoder.max_tokens - FREE_POSITIONS
-        return "" if is_usual else f" {self.text} tokens"
-
-
-ONE_SEPARATOR = ("BERT", "RemBERT")
-TYPED = ("BERT",)
 
 
 class JoinedTexts(NamedTuple):

@@ -262,32 +262,6 @@ class PairHead:
         return product(features, self.w_pair)
 
 
-class _BlockStart(NamedTuple):
-    """Offsets of a block among the hypotheses, the references and the cells of all blocks."""
-
-    h: int
-    r: int
-    cell: int
-    num_references: int
-
-    @classmethod
-    def of(cls, blocks: Sequence[Block]) -> list[_BlockStart]:
-        """The start of every block."""
-        starts = []
-        h = r = cell = 0
-        for block in blocks:
-            starts.append(cls(h, r, cell, len(block.references)))
-            h += len(block.hypotheses)
-            r += len(block.references)
-            cell += block.cells
-        return starts
-
-    def pairs(self, i: IntArray, j: IntArray) -> list[IntArray]:
-        """Hypothesis, reference and cell of the pairs (i, j) of the block, [pairs] each."""
-        place = i * self.num_references + j  # in the matrix of the block, row by row
-        return [self.h + i, self.r + j, self.cell + place]
-
-
 class _PairPlan(NamedTuple):
     """Pairs to compute, of a square block only those of one half, of a block and the transposed one, and their offsets.
 
@@ -306,26 +280,34 @@ class _PairPlan(NamedTuple):
         """The plan of blocks that are computed together."""
         twice: list[Any] = [np.empty((6, 0), np.int64)]
         once: list[Any] = [np.empty((3, 0), np.int64)]
-        starts = _BlockStart.of(blocks)
+        sizes = [(len(b.hypotheses), len(b.references), b.cells) for b in blocks]
+        starts = np.cumsum(
+            [(0, 0, 0), *sizes], axis=0
+        )  # of every block among all hypotheses, references and cells
+
+        def pairs_of(k: int, i: IntArray, j: IntArray) -> list[IntArray]:
+            """Hypothesis, reference and cell of the pairs (i, j) of block k, [pairs] each."""
+            of_h, of_r, of_cells = starts[k]
+            return [of_h + i, of_r + j, of_cells + i * sizes[k][1] + j]
+
         is_transposed = [*transposed(blocks), False]
-        for k, (block, start) in enumerate(zip(blocks, starts, strict=True)):
-            shape = len(block.hypotheses), len(block.references)
+        for k, block in enumerate(blocks):
+            shape = sizes[k][:2]
             if is_transposed[k]:
                 continue  # its values come from the block before it
             if is_transposed[k + 1]:
                 # Cell (i, j) of this block is cell (j, i) of the next one.
                 i, j = np.indices(shape).reshape(2, -1)
-                in_next = starts[k + 1].pairs(j, i)
-                twice.append([*start.pairs(i, j), *in_next])
+                twice.append([*pairs_of(k, i, j), *pairs_of(k + 1, j, i)])
             elif block.square:
                 # Above the diagonal in both directions, on the diagonal once.
                 i, j = np.triu_indices(shape[0], 1)
-                twice.append([*start.pairs(i, j), *start.pairs(j, i)])
+                twice.append([*pairs_of(k, i, j), *pairs_of(k, j, i)])
                 diagonal = np.arange(shape[0])
-                once.append(start.pairs(diagonal, diagonal))
+                once.append(pairs_of(k, diagonal, diagonal))
             else:
                 i, j = np.indices(shape).reshape(2, -1)
-                once.append(start.pairs(i, j))
+                once.append(pairs_of(k, i, j))
         both_ways = np.concatenate(twice, axis=1)  # [6, transposed]
         one_way = np.concatenate(once, axis=1)  # [3, pairs - transposed]
         pairs = np.concatenate((both_ways[:3], one_way), axis=1)  # [3, pairs]

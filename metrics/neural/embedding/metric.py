@@ -13,19 +13,18 @@ and the last of the sequence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from ...errors import InputError, ModelLoadError
-from ...representations import TRUNCATION_COLUMN, Block, FloatArray, IntArray, Ragged, Reps
+from ...representations import TRUNCATION_COLUMN, Block, FloatArray, IntArray, Reps
 from ...scorer import Info
 from ...spec.checked_settings import Field, settings
-from ...text.texts import Item, Truncation
-from ..comet.network import product
-from ..models.context_tokens import Frame, Reader
-from ..models.encoder import Encoder
+from ...text.texts import Item
+from ..models.context_tokens import Frame, Reader, read_whole
+from ..models.encoder import Encoder, device_of
 from ..models.files.folder_checks import check_model
 from ..models.inner_products import products
 from ..models.pretrained import pretrained, tokenizer_of
@@ -33,20 +32,25 @@ from ..models.settings import EncoderScorer, ModelMetric
 from .sentence_transformer import (
     IN_CONTEXT,
     OWN_FILES,
-    Dense,
     SentenceTransformer,
     read_folder,
 )
 
 
+@settings
 class EmbeddingMetric(ModelMetric):
-    """Loading of a folder, for both metrics."""
+    """Loading of a folder, for both metrics.
+
+    Args:
+        prompt: what is put before every text, "" for nothing; the folder's default prompt if not given.
+        prompt_name: the same by its name in the folder.
+        context: how many preceding sentences are read with each sentence.
+    """
 
     own_files: ClassVar[tuple[str, ...]] = OWN_FILES
-    counts_passes: ClassVar[bool] = True
-    prompt: str | None
-    prompt_name: str | None
-    context: int
+    prompt: str | None = None
+    prompt_name: str | None = None
+    context: Annotated[int, Field(ge=0)] = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,7 +64,8 @@ class EmbeddingMetric(ModelMetric):
         if not folder.is_dir():
             fix = "Give the folder of a sentence-transformers model"
             raise ModelLoadError("is no folder", where=str(folder), fix=fix)
-        model = read_folder(folder, self.prompt, self.prompt_name)
+        device = device_of(self.device)
+        model = read_folder(folder, self.prompt, self.prompt_name, device)
         if model.transformer != folder:
             check_model(model.transformer)
         tokenizer = tokenizer_of(model.transformer)
@@ -105,17 +110,11 @@ class Embedding(EmbeddingMetric):
     Args:
         model: minilm (English, in the extra of this name), the folder of a sentence-transformers model, or its name on
             the hub.
-        prompt: what is put before every text, "" for nothing; the folder's default prompt if not given.
-        prompt_name: the same by its name in the folder.
-        context: how many preceding sentences are read with each sentence.
         context_from: whose target context a hypothesis is read in; if not given, the reference's in `score`, and its
             own in whole documents that are compared pairwise.
     """
 
     default_model: ClassVar[str] = "minilm"
-    prompt: str | None = None
-    prompt_name: str | None = None
-    context: Annotated[int, Field(ge=0)] = 0
     context_from: Literal["reference", "hypothesis"] | None = None
     name: ClassVar[str] = "embedding"
     info: ClassVar[Info] = Info(
@@ -135,15 +134,9 @@ class EmbeddingQE(EmbeddingMetric):
 
     Args:
         model: the folder of a multilingual sentence-transformers model, or its name on the hub.
-        prompt: what is put before every text, "" for nothing; the folder's default prompt if not given.
-        prompt_name: the same by its name in the folder.
-        context: how many preceding sentences are read with each sentence.
     """
 
     default_model: ClassVar[str] = "sentence-transformers/LaBSE"
-    prompt: str | None = None
-    prompt_name: str | None = None
-    context: Annotated[int, Field(ge=0)] = 0
     name: ClassVar[str] = "embedding-qe"
     info: ClassVar[Info] = Info(
         summary="cosine of the sentence embeddings of hypothesis and source",
@@ -181,7 +174,6 @@ class EmbeddingScorer(EncoderScorer):
         self.model = model
         self.tokenizer = tokenizer
         self.max_tokens = max_tokens
-        self.layers = [_on_device(layer, encoder.device) for layer in model.layers]
         # Tokens at the beginning that do not count: those of the prompt without what ends it.
         self.num_left_out = 0
         if model.prompt and not model.pooling.includes_prompt:
@@ -194,18 +186,11 @@ class EmbeddingScorer(EncoderScorer):
             return super().prepare(cased)
         texts = [self.model.prompt + self._cased(item.text) for item in items]
         # halves of surrogate pairs are question marks
-        plain = [text.encode("utf-8", "replace").decode() for text in texts]
-        sequences: list[list[int]] = self.tokenizer(plain, verbose=False).input_ids if plain else []
-        # texts that are too long are read once more, as only the tokenizer knows how its sequences end
-        truncation = np.full(len(plain), int(Truncation.NONE), np.int64)
-        for row, sequence in enumerate(sequences):
-            if len(sequence) > self.max_tokens:
-                truncation[row] = Truncation.TEXT
-                cut = self.tokenizer(plain[row], truncation=True, max_length=self.max_tokens)
-                sequences[row] = cut.input_ids
-        ids = Ragged.of_rows([np.array(sequence, np.int64) for sequence in sequences])
-        starts = np.zeros(len(ids), np.int64)
-        return Reps({"ids": ids, "start": starts, TRUNCATION_COLUMN: truncation}), ids.lengths
+        plain = [(text.encode("utf-8", "replace").decode(),) for text in texts]
+        read = read_whole(self.tokenizer, plain, self.max_tokens)
+        starts = np.zeros(len(texts), np.int64)
+        reps = Reps({"ids": read.ids, "start": starts, TRUNCATION_COLUMN: read.truncation})
+        return reps, read.ids.lengths
 
     def _cased(self, text: Any) -> str:
         return str(text).lower() if self.model.lower_case else str(text)
@@ -219,7 +204,7 @@ class EmbeddingScorer(EncoderScorer):
         if self.reader is not None:
             counted = packing.begun(prepared["start"])
         vectors = self.model.pooling.vectors(packing, states.last, counted)  # [n, d]
-        for layer in self.layers:
+        for layer in self.model.layers:
             vectors = layer(vectors)
         embedding = vectors.cpu().numpy()
         norm = np.sqrt(np.square(embedding.astype(np.float64)).sum(axis=1))
@@ -266,34 +251,3 @@ def _norms(reps: Reps) -> FloatArray:
     """Lengths of the vectors; 1 where there is none, so that quotients are 0."""
     norm: FloatArray = reps["norm"]
     return np.where(norm > 0, norm, 1.0)
-
-
-def _on_device(layer: Dense | str, device: Any) -> Callable[[Any], Any]:
-    """A module after the pooling as a function of vectors [n, d]."""
-    import torch
-    from torch.nn import functional
-
-    from ..models.elementwise import Elementwise
-
-    if not isinstance(layer, Dense):
-        return functional.normalize
-    activations: dict[str, Callable[[Any], Any]] = {
-        "identity": lambda x: x,
-        "tanh": torch.tanh,
-        "relu": torch.relu,
-        "gelu": functional.gelu,
-    }
-    width = len(layer.weight)
-    # Widths of products are multiples of 16, as everywhere.
-    spare = -width % 16
-    weight = functional.pad(layer.weight.float(), (0, 0, 0, spare)).to(device)
-    bias = None
-    if layer.bias is not None:
-        bias = functional.pad(layer.bias.float(), (0, spare)).to(device)
-    activation = Elementwise(activations[layer.activation])
-
-    def dense(x: Any) -> Any:
-        outputs: Any = activation(product(x, weight, bias)[:, :width])
-        return outputs
-
-    return dense

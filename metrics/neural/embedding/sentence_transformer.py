@@ -19,7 +19,7 @@ over the n tokens that count: special tokens do, those of a prompt may not, and 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -27,12 +27,18 @@ from warnings import warn
 
 from ...errors import ModelLoadError, excerpt, unknown
 from ...spec.checked_settings import Field
-from ..models.attention import Packing
-from ..models.files.folder_contents import CheckedTensors, read_settings, read_weights
+from ..comet.network import product
+from ..models.attention import ROWS, Packing
+from ..models.files.folder_contents import load_strictly, read_settings, read_weights
 
 Mode = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
 # In the order in which several are put one behind the other.
 MODES: tuple[Mode, ...] = get_args(Mode)
+# Their flags in the old form.
+FLAGS: Mapping[Mode, str] = {
+    mode: f"pooling_mode_{mode}{end}"
+    for mode, end in zip(MODES, ("_token", "_tokens", "_tokens", "", "_tokens", ""), strict=True)
+}
 # Those that mean something where tokens in the middle do not count.
 IN_CONTEXT = ("max", "mean", "mean_sqrt_len_tokens")
 
@@ -49,15 +55,17 @@ OWN_FILES = (
     "[0-9]*_*/vocab.*",
     "[0-9]*_*/*.model",
 )
-# Activations by the last part of their dotted names.
-ACTIVATIONS: Mapping[str, str] = {
-    "Identity": "identity",
+# Activations by the last part of their dotted names, as functions of torch.nn.functional; None for none.
+ACTIVATIONS: Mapping[str, str | None] = {
+    "Identity": None,
     "Tanh": "tanh",
     "ReLU": "relu",
     "GELU": "gelu",
 }
 FIX = "Give the folder of a sentence-transformers model"
 SUBFOLDER = re.compile(r"[\w.-]*")
+# Modules by the last parts of their types.
+ORDER = re.compile(r"Transformer( Pooling( (Dense|Normalize))*)?")
 Width = Annotated[int, Field(ge=1, le=1 << 20)]
 
 
@@ -100,21 +108,11 @@ class PoolingSettings:
 
     def modes(self) -> tuple[Mode, ...]:
         """The ways of pooling; vectors of several are concatenated."""
-        if self.pooling_mode is not None:
-            return (
-                (self.pooling_mode,)
-                if isinstance(self.pooling_mode, str)
-                else (*self.pooling_mode,)
-            )
-        flags = {
-            "cls": self.pooling_mode_cls_token,
-            "max": self.pooling_mode_max_tokens,
-            "mean": self.pooling_mode_mean_tokens,
-            "mean_sqrt_len_tokens": self.pooling_mode_mean_sqrt_len_tokens,
-            "weightedmean": self.pooling_mode_weightedmean_tokens,
-            "lasttoken": self.pooling_mode_lasttoken,
-        }
-        return tuple(mode for mode in MODES if flags[mode])
+        if isinstance(self.pooling_mode, str):
+            return (self.pooling_mode,)
+        return tuple(
+            self.pooling_mode or (mode for mode, flag in FLAGS.items() if getattr(self, flag))
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,15 +123,6 @@ class DenseSettings:
     out_features: Width
     bias: bool = True
     activation_function: str = "torch.nn.modules.activation.Tanh"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Dense:
-    """A linear layer with an activation: weight [out, in], bias [out] or None."""
-
-    weight: Any
-    bias: Any
-    activation: str
 
 
 class SentencePooling:
@@ -183,7 +172,7 @@ class SentenceTransformer:
         lower_case: whether texts are read in lower case.
         prompt: what is put before every text.
         pooling: how token vectors become one.
-        layers: what follows, in order.
+        layers: functions of vectors [n, d] that follow, in order.
     """
 
     transformer: Path
@@ -191,82 +180,67 @@ class SentenceTransformer:
     lower_case: bool
     prompt: str
     pooling: SentencePooling
-    layers: tuple[Dense | Literal["normalize"], ...]
+    layers: tuple[Callable[[Any], Any], ...]
 
 
-def read_folder(folder: Path, prompt: str | None, prompt_name: str | None) -> SentenceTransformer:
+def read_folder(
+    folder: Path, prompt: str | None, prompt_name: str | None, device: Any
+) -> SentenceTransformer:
     """The model of a folder; without modules.json a transformers model whose token vectors are averaged.
 
     Args:
         folder: the model.
         prompt: what is put before texts; "" for nothing.
         prompt_name: the same by its name in the folder; the folder's default if neither is given.
+        device: where the layers behind the pooling run.
 
     Raises:
-        ModelLoadError: a module of another type, or a file that is missing, damaged or contradicts another.
+        ModelLoadError: modules of another type or order, or a file that is missing, damaged or contradicts another.
         InputError: there is no prompt of this name.
     """
     modules = _modules(folder)
     transformer = folder / modules[0].path
     about = _optional(transformer / TRANSFORMER, TransformerSettings)
-    pooling: SentencePooling | None = None
-    layers: list[Dense | Literal["normalize"]] = []
-    for place, module in enumerate(modules[1:], 1):
-        kind, own = _kind(module), folder / module.path
-        if place == 1:
-            if kind != "Pooling":
-                raise _misplaced(folder, place, kind, "Pooling")
-            pooling = _pooling(own)
-        elif kind == "Dense":
-            layers.append(_dense(own))
-        elif kind == "Normalize":
-            layers.append("normalize")
+    pooling = SentencePooling(("mean",), includes_prompt=True)
+    layers: list[Callable[[Any], Any]] = []
+    for module in modules[1:]:
+        if _kind(module) == "Pooling":
+            pooling = _pooling(folder / module.path)
         else:
-            raise _misplaced(folder, place, kind, "Dense or Normalize")
+            is_dense = _kind(module) == "Dense"
+            layers.append(_dense(folder / module.path, device) if is_dense else normalized)
     return SentenceTransformer(
         transformer,
         about.max_seq_length,
         about.do_lower_case,
         _prompt(folder, prompt, prompt_name),
-        pooling or SentencePooling(("mean",), includes_prompt=True),
+        pooling,
         tuple(layers),
     )
 
 
 def _modules(folder: Path) -> list[Module]:
-    """The modules, the first of them a Transformer."""
+    """The modules in their order, in folders of the model."""
     file = folder / MODULES
     if not file.is_file():
         warn(f"{folder}: has no {MODULES}, so token vectors are averaged", stacklevel=4)
         return [Module(type="Transformer")]
     modules = read_settings(file, list[Module])
-    for place, module in enumerate(modules):
-        _check_known(folder, module)
-        if (_kind(module) == "Transformer") != (place == 0):
-            raise _misplaced(folder, place, _kind(module), "one Transformer, at the beginning")
-    if not modules:
-        raise ModelLoadError("has no modules", where=str(file), fix=FIX)
+    kinds = " ".join(map(_kind, modules))
+    if not ORDER.fullmatch(kinds):
+        problem = (
+            f"the modules {excerpt(kinds)}, expected Transformer, Pooling, then Dense and Normalize"
+        )
+        raise ModelLoadError(problem, where=str(file), fix="Use another model")
+    for module in modules:
+        if not SUBFOLDER.fullmatch(module.path) or module.path.startswith(".."):
+            problem = f"path {excerpt(module.path)}, expected a folder of the model"
+            raise ModelLoadError(problem, where=str(file), fix=FIX)
     return modules
-
-
-def _check_known(folder: Path, module: Module) -> None:
-    """Raises ModelLoadError for a module of a type that is not known, or outside the folder."""
-    known = ("Transformer", "Pooling", "Dense", "Normalize")
-    if _kind(module) not in known:
-        problem = f"module type {excerpt(module.type)} is not supported, only {', '.join(known)}"
-        raise ModelLoadError(problem, where=str(folder / MODULES), fix="Use another model")
-    if not SUBFOLDER.fullmatch(module.path) or module.path.startswith(".."):
-        problem = f"path {excerpt(module.path)}, expected a folder of the model"
-        raise ModelLoadError(problem, where=str(folder / MODULES), fix=FIX)
 
 
 def _kind(module: Module) -> str:
     return module.type.rpartition(".")[2]
-
-
-def _misplaced(folder: Path, place: int, kind: str, expected: str) -> ModelLoadError:
-    problem = f"module {place} is {kind}, expected {expected}"
-    return ModelLoadError(problem, where=str(folder / MODULES), fix="Use another model")
 
 
 def _optional(file: Path, kind: Any) -> Any:
@@ -297,16 +271,40 @@ def _pooling(folder: Path) -> SentencePooling:
     return SentencePooling(modes, about.include_prompt)
 
 
-def _dense(folder: Path) -> Dense:
+def normalized(x: Any) -> Any:
+    """Unit vectors [n, d]."""
+    import torch
+
+    return torch.nn.functional.normalize(x)
+
+
+def _dense(folder: Path, device: Any) -> Callable[[Any], Any]:
+    """A linear layer with an activation, as a function of vectors [n, d]."""
+    import torch
+    from torch.nn import functional
+
+    from ..models.elementwise import Elementwise
+
     about = read_settings(folder / "config.json", DenseSettings)
     name = about.activation_function.rpartition(".")[2]
     if name not in ACTIVATIONS:
         known = ", ".join(ACTIVATIONS)
         problem = f"activation {excerpt(about.activation_function)}, expected {known}"
         raise ModelLoadError(problem, where=str(folder / "config.json"), fix="Use another model")
-    tensors = CheckedTensors(folder, read_weights(folder), re.compile(r"(?!)"))
-    tensors.demand(["linear.weight", *(["linear.bias"] if about.bias else [])])
-    weight = tensors.take("linear.weight", about.out_features, about.in_features)
-    bias = tensors.take("linear.bias", about.out_features) if about.bias else None
-    tensors.all_used()
-    return Dense(weight, bias, ACTIVATIONS[name])
+    width = about.out_features
+    with torch.device("meta"):
+        linear = torch.nn.Linear(about.in_features, width, about.bias)
+    load_strictly(torch.nn.ModuleDict({"linear": linear}), read_weights(folder), folder)
+    # Widths of products are multiples of 16, as everywhere.
+    spare = -width % ROWS
+    weight = functional.pad(linear.weight.float(), (0, 0, 0, spare)).to(device)
+    bias = (
+        None if linear.bias is None else functional.pad(linear.bias.float(), (0, spare)).to(device)
+    )
+    activation = ACTIVATIONS[name] and Elementwise(getattr(functional, str(ACTIVATIONS[name])))
+
+    def dense(x: Any) -> Any:
+        outputs = product(x, weight, bias)[:, :width]
+        return activation(outputs) if activation else outputs
+
+    return dense

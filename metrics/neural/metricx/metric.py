@@ -49,7 +49,7 @@ from ..models.context_tokens import broken_up, special_tokens
 from ..models.encoder import CPU_TOKENS, GPU_TOKENS, device_of
 from ..models.files import model_files
 from ..models.pretrained import tokenizer_of
-from ..models.settings import JoinedScorer, ModelMetric
+from ..models.settings import JoinedScorer, ModelMetric, WindowMetric
 
 Version = Literal[23, 24]
 Part = Literal["source", "candidate", "reference"]
@@ -67,34 +67,37 @@ LOWEST, HIGHEST = 0.0, 25.0
 
 # The piece <extra_id_10>, whose logit is the score.
 REGRESSION_TOKEN = 250089
-# Sentences before the current one that a window may have.
-MAX_CONTEXT = 9
 NAME = re.compile(r"metricx-(23|24)(-qe)?", re.IGNORECASE)
 TOKENIZER_FILES = ("spiece.model", "tokenizer.json")
 
 
-class MetricXMetric(ModelMetric):
-    """Names, versions and loading, for both metrics."""
+@settings
+class MetricXMetric(WindowMetric):
+    """Names, versions and loading, for both metrics.
 
-    tokenizer_path: str | None
-    version: Literal[23, 24] | None
-    regression_token_id: int
-    context: int
+    Args:
+        model: the folder of a released model, or a name on the hub.
+        tokenizer_path: folder or hub name of mT5's tokenizer; not needed if it is in the model's folder.
+        version: 23 or 24; the model's name tells it if not given.
+        max_tokens: the longest input, in tokens; 1536 for version 24 and 1024 for 23 if not given.
+        regression_token_id: the token whose logit is the score; another for small test models alone.
+        context: sentences before each one that are read with it as one window, at most 9.
+    """
+
+    default_model: ClassVar[str] = "google/metricx-24-hybrid-large-v2p6"
+    tokenizer_path: str | None = None
+    version: Literal[23, 24] | None = None
+    regression_token_id: Annotated[int, Field(ge=0)] = REGRESSION_TOKEN
+    context: Annotated[int, Field(ge=0)] = 0
     folder_settings: ClassVar[tuple[str, ...]] = ("tokenizer_path",)
     reads_reference: ClassVar[bool]
-    counts_passes: ClassVar[bool] = True
+    max_context: ClassVar[int] = 9
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.dtype == "float16":
             fix = "Use float32 or bfloat16"
             raise InputError("float16 overflows in this network", where=self.name, fix=fix)
-        if self.context > MAX_CONTEXT:
-            raise InputError(
-                f"context={self.context}: it was trained on segments of a few sentences",
-                where=self.name,
-                fix=f"At most {MAX_CONTEXT} sentences of context",
-            )
 
     @classmethod
     def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
@@ -130,15 +133,14 @@ class MetricXMetric(ModelMetric):
         """The network and its tokenizer."""
         import torch
 
-        from .t5 import T5Regression, read_t5
+        from .t5 import T5Regression
 
         version = self.known_version
         self._warn_of_mode(version)
         folder = self.model_path()
         tokenizer = tokenizer_of(self._tokenizer_folder(folder))
-        weights = read_t5(folder, self.regression_token_id)
         device = device_of(self.device)
-        network = T5Regression(weights, device, getattr(torch, self.dtype))
+        network = T5Regression(folder, self.regression_token_id, device, getattr(torch, self.dtype))
         max_tokens = self.max_tokens or MAX_TOKENS[version]
         parts = InputParts(tokenizer, PARTS[version, self.reads_reference], max_tokens)
         batch_tokens = CPU_TOKENS if device.type == "cpu" else GPU_TOKENS
@@ -176,21 +178,10 @@ class MetricX(MetricXMetric):
     """Mistakes of a hypothesis, given a reference (and the source: MetricX-24).
 
     Args:
-        model: the folder of a released model, or a name on the hub.
-        tokenizer_path: folder or hub name of mT5's tokenizer; not needed if it is in the model's folder.
-        version: 23 or 24; the model's name tells it if not given.
-        max_tokens: the longest input, in tokens; 1536 for version 24 and 1024 for 23 if not given.
-        regression_token_id: the token whose logit is the score; another for small test models alone.
-        context: sentences before each one that are read with it as one window, at most 9.
         context_from: whose target context a hypothesis is read in; if not given, the reference's in `score`, and its
             own in whole documents that are compared pairwise.
     """
 
-    default_model: ClassVar[str] = "google/metricx-24-hybrid-large-v2p6"
-    tokenizer_path: str | None = None
-    version: Literal[23, 24] | None = None
-    regression_token_id: Annotated[int, Field(ge=0)] = REGRESSION_TOKEN
-    context: Annotated[int, Field(ge=0)] = 0
     context_from: Literal["reference", "hypothesis"] | None = None
     reads_reference: ClassVar[bool] = True
     name: ClassVar[str] = "metricx"
@@ -211,18 +202,8 @@ class MetricXQE(MetricXMetric):
 
     Args:
         model: the folder of a released model, or a name on the hub; of MetricX-23, one with -qe- in its name.
-        tokenizer_path: folder or hub name of mT5's tokenizer; not needed if it is in the model's folder.
-        version: 23 or 24; the model's name tells it if not given.
-        max_tokens: the longest input, in tokens; 1536 for version 24 and 1024 for 23 if not given.
-        regression_token_id: the token whose logit is the score; another for small test models alone.
-        context: sentences before each one that are read with it as one window, at most 9.
     """
 
-    default_model: ClassVar[str] = "google/metricx-24-hybrid-large-v2p6"
-    tokenizer_path: str | None = None
-    version: Literal[23, 24] | None = None
-    regression_token_id: Annotated[int, Field(ge=0)] = REGRESSION_TOKEN
-    context: Annotated[int, Field(ge=0)] = 0
     reads_reference: ClassVar[bool] = False
     name: ClassVar[str] = "metricx-qe"
     info: ClassVar[Info] = Info(
@@ -249,13 +230,9 @@ class MetricXScorer(JoinedScorer):
     def __init__(
         self, metric: ModelMetric, network: Any, parts: InputParts, batch_tokens: int
     ) -> None:
-        self.info = metric.info
-        self.network = network
-        self.parts = parts
+        super().__init__(metric, network, parts.room, batch_tokens)
+        self.network, self.parts = network, parts
         self.special = special_tokens(parts.tokenizer)
-        self.batch_tokens = batch_tokens
-        self.identity = metric.identity(network.device)
-        self.max_tokens = parts.room
         self.reads_source = "source" in parts.parts
         self.reads_reference = "reference" in parts.parts
 
@@ -269,10 +246,6 @@ class MetricXScorer(JoinedScorer):
     def sequence_lengths(self, lengths: IntArray, block: Block) -> IntArray:
         """One for every pair, or for every hypothesis without references."""
         return self._lengths(lengths, self._rows([block]))
-
-    def flops(self, lengths: IntArray) -> float:
-        """Those of the network."""
-        return float(self.network.flops(lengths))
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values [H, R] of every block, or [H, 1] without references."""

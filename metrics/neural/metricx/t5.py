@@ -20,14 +20,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import log
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 from torch.nn.functional import gelu, pad
+from transformers import MT5Config, MT5ForConditionalGeneration
 
 from ...errors import ModelLoadError
 from ...representations import FloatArray, IntArray, Ragged
@@ -36,7 +37,7 @@ from ..models.attention import ROWS, Attention, Packing, Spans
 from ..models.elementwise import elementwise
 from ..models.encoder import Stack
 from ..models.files.folder_contents import (
-    CheckedTensors,
+    load_strictly,
     read_row,
     read_settings,
     read_weights,
@@ -73,85 +74,42 @@ class T5Config:
     decoder_start_token_id: Annotated[int, Field(ge=0)] = 0
 
 
-class T5Weights(NamedTuple):
-    """All weights.
-
-    Attributes:
-        config: the sizes.
-        tensors: by their names in the file, without ".weight".
-        row: of the regression token in the vocabulary matrix, [d].
-    """
-
-    config: T5Config
-    tensors: Mapping[str, Any]
-    row: Any
-
-    def block(self, side: str, number: int) -> dict[str, Any]:
-        """The weights of one layer of a side, by their names behind ``layer.``."""
-        prefix = f"{side}.block.{number}.layer."
-        names = [name for name in self.tensors if name.startswith(prefix)]
-        return {name.removeprefix(prefix): self.tensors[name] for name in names}
-
-
-def shapes_of(config: T5Config) -> dict[str, tuple[int, ...]]:
-    """The shape of every weight but the vocabulary matrix, by its name without ".weight"."""
-    width, inner = config.d_model, config.num_heads * config.d_kv
-    inward, outward = (inner, width), (width, inner)
-    attention = {"q": inward, "k": inward, "v": inward, "o": outward}
-    wide = (config.d_ff, width)
-    parts = {
-        "SelfAttention": attention,
-        "EncDecAttention": attention,
-        "DenseReluDense": {"wi_0": wide, "wi_1": wide, "wo": (width, config.d_ff)},
-    }
-    sides = {
-        "encoder": (config.num_layers, ("SelfAttention", "DenseReluDense")),
-        "decoder": (config.num_decoder_layers, tuple(parts)),
-    }
-    shapes: dict[str, tuple[int, ...]] = {"shared": (config.vocab_size, width)}
-    for side, (num_layers, names) in sides.items():
-        shapes[f"{side}.{NORM}"] = (width,)
-        shapes[f"{side}.{BIAS}"] = (config.relative_attention_num_buckets, config.num_heads)
-        for i in range(num_layers):
-            for place, part in enumerate(names):
-                layer = f"{side}.block.{i}.layer.{place}"
-                shapes[f"{layer}.layer_norm"] = (width,)
-                for name, shape in parts[part].items():
-                    shapes[f"{layer}.{part}.{name}"] = shape
-    return shapes
-
-
 class T5Regression:
-    """The loaded network.
+    """The network of a folder.
 
     Args:
-        weights: of the network; moved to `device`, but for the table of word embeddings.
+        folder: the model; weights are moved to `device`, but for the table of word embeddings.
+        regression_token: the row of the vocabulary matrix that is read.
         device: where it runs.
         dtype: precision of products; norms, attention weights and sums of the decoder's are float32.
+
+    Raises:
+        ModelLoadError: it is of another kind, weights are missing, left over, of other shapes or not finite, or there
+            is no such token.
     """
 
-    def __init__(self, weights: T5Weights, device: torch.device, dtype: torch.dtype) -> None:
-        self.config = weights.config
+    def __init__(
+        self, folder: Path, regression_token: int, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        self.config = read_settings(folder / "config.json", T5Config)
         self.device, self.dtype = device, dtype
+        # By their names in the file, without ".weight".
+        tensors = read_t5(folder, self.config, regression_token)
         # [vocabulary, d], on a CPU where the file is mapped.
-        self.embedding = weights.tensors["shared"]
+        self.embedding = tensors["shared"]
         if device.type == "cuda":
             self.embedding = self.embedding.to(device, dtype)
-        moved = weights._replace(
-            tensors={
-                name: tensor.to(device, dtype)
-                for name, tensor in weights.tensors.items()
-                if not UNREAD.fullmatch(name)
-            }
-        )
-        self.encoder = [moved.block("encoder", i) for i in range(self.config.num_layers)]
-        self.decoder = [moved.block("decoder", i) for i in range(self.config.num_decoder_layers)]
-        self.encoder_norm, self.decoder_norm = (
-            moved.tensors[f"{side}.{NORM}"] for side in ("encoder", "decoder")
-        )
-        self.row = weights.row.to(device, dtype).float()  # [d]
+        moved = {
+            name: tensor.to(device, dtype)
+            for name, tensor in tensors.items()
+            if not UNREAD.fullmatch(name)
+        }
+        self.encoder = [_block(moved, "encoder", i) for i in range(self.config.num_layers)]
+        self.decoder = [_block(moved, "decoder", i) for i in range(self.config.num_decoder_layers)]
+        self.encoder_norm, self.decoder_norm = moved[f"encoder.{NORM}"], moved[f"decoder.{NORM}"]
+        self.row = moved["lm_head"][0].float()  # [d]
         self.distances = DistanceBias(
-            moved.tensors[f"encoder.{BIAS}"], self.config.relative_attention_max_distance
+            moved[f"encoder.{BIAS}"], self.config.relative_attention_max_distance
         )
 
     def scores(self, ids: Ragged) -> FloatArray:
@@ -309,29 +267,34 @@ class DistanceBias:
         return bucket + (distance > 0) * per_side
 
 
-def read_t5(folder: Path, regression_token: int) -> T5Weights:
-    """The network in a folder.
+def _block(tensors: Mapping[str, Any], side: str, number: int) -> dict[str, Any]:
+    """The weights of one layer of a side, by their names behind ``layer.``."""
+    prefix = f"{side}.block.{number}.layer."
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }
+
+
+def read_t5(folder: Path, config: T5Config, regression_token: int) -> dict[str, Any]:
+    """The weights of a folder by their names, without ".weight"; of the vocabulary matrix one row, [1, d].
 
     Raises:
-        ModelLoadError: it is of another kind, weights are missing, left over, of other shapes or not finite, or there
-            is no such token.
+        ModelLoadError: as `T5Regression`.
     """
-    config = read_settings(folder / "config.json", T5Config)
     if regression_token >= config.vocab_size:
         raise ModelLoadError(
             f"vocab_size {config.vocab_size} <= regression token {regression_token}",
             where=str(folder),
             fix="Is it a model of MetricX? For a small test model pass regression_token_id=...",
         )
-    tensors = CheckedTensors(folder, read_weights(folder, UNUSED), UNUSED)
-    shapes = shapes_of(config)
-    tensors.demand(f"{name}.weight" for name in shapes)
-    taken = {name: tensors.take(f"{name}.weight", *shape) for name, shape in shapes.items()}
-    tensors.all_used()
-    return T5Weights(config, taken, _head_row(folder, regression_token, config.d_model))
-
-
-def _head_row(folder: Path, row: int, width: int) -> Any:
-    """One row of the vocabulary matrix, checked; [d]."""
-    tensors = CheckedTensors(folder, {HEAD: read_row(folder, HEAD, row)}, re.compile(r"(?!)"))
-    return tensors.take(HEAD, width)
+    with torch.device("meta"):
+        network = MT5ForConditionalGeneration(MT5Config(**asdict(config)))
+        # One row of the vocabulary matrix; the embeddings stand once in the file, or are copies there.
+        network.lm_head = torch.nn.Linear(config.d_model, 1, bias=False)
+        for side in (network.encoder, network.decoder):
+            side.embed_tokens = torch.nn.Identity()  # type: ignore[assignment]
+    state = {**read_weights(folder, UNUSED), HEAD: read_row(folder, HEAD, regression_token)[None]}
+    loaded = load_strictly(network, state, folder).state_dict()
+    return {name.removesuffix(".weight"): tensor for name, tensor in loaded.items()}

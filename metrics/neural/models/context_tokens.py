@@ -241,3 +241,34 @@ def _length(context: list[list[int]]) -> int:
 def _ids(tokenizer: Any, texts: list[str]) -> list[list[int]]:
     """Ids of texts, without special tokens around them."""
     return tokenizer(texts, add_special_tokens=False, verbose=False).input_ids if texts else []
+
+
+class WholeTexts(NamedTuple):
+    """The tokens of n sequences, each of one text or of two."""
+
+    ids: Ragged
+    types: Ragged | None  # of the tokens, where two texts are told apart by them
+    truncation: IntArray  # [n], a `Truncation` each
+
+
+def read_whole(tokenizer: Any, texts: Sequence[tuple[str, ...]], max_tokens: int) -> WholeTexts:
+    """Texts, or pairs of texts, as the tokenizer joins them; where they are too long the longer loses its right end."""
+    read = (
+        tokenizer(*map(list, zip(*texts, strict=True)), verbose=False)
+        if texts
+        else {"input_ids": []}
+    )
+    columns = {name: list(read[name]) for name in ("input_ids", "token_type_ids") if name in read}
+    truncation = np.full(len(texts), int(Truncation.NONE), np.int64)
+    for row, parts in enumerate(texts):
+        if len(columns["input_ids"][row]) > max_tokens:
+            truncation[row] = Truncation.TEXT
+            # read once more, as only the tokenizer knows how its sequences end
+            cut = tokenizer(*parts, truncation="longest_first", max_length=max_tokens)
+            for name, column in columns.items():
+                column[row] = cut[name]
+    ragged = {
+        name: Ragged.of_rows([np.array(row, np.int64) for row in rows])
+        for name, rows in columns.items()
+    }
+    return WholeTexts(ragged["input_ids"], ragged.get("token_type_ids"), truncation)

@@ -8,30 +8,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from inspect import signature
+from math import inf
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
-from ...errors import (
-    DiscorankError,
-    InputError,
-    ModelLoadError,
-    ResourceError,
-    is_out_of_memory,
-)
+from ...errors import InputError, ModelLoadError, ResourceError, is_out_of_memory
+from ...storage.limits import limits
 from .encoder import DType
 from .files.folder_checks import num_elements
+from .files.folder_contents import check_finite
 from .files.gguf_files import as_plain, is_gguf, source_of, unpacked, with_own_tokens
-from .files.model_sizes import check_elements
 
 # What a configuration may ask for: all else is code on the hub, which the package kernels would fetch and run.
 KERNELS: dict[str, tuple[str | None, ...]] = {
     "attn_implementation": (None, "eager", "sdpa", "flex_attention"),
     "experts_implementation": (None, "eager", "batched_mm", "grouped_mm"),
 }
-
-
+# How many times the numbers of its files a model may have: tied weights, and parts that no metric reads.
+MAX_RATIO, FEW_NUMBERS = 4, 1 << 22
 FLOAT_BYTES = 4
-MAX_PACKED = 16  # numbers of two bits in one of a quantized file
+MAX_PACKED = 8  # numbers of two to four bits in one of a quantized file
+WHOLE_FOLDER = "Give the folder of the whole model"
 
 
 @contextmanager
@@ -58,46 +56,21 @@ def pretrained(
     """A transformers model with every weight of its folder or GGUF file, or with none, on the device "meta".
 
     Raises:
-        ModelLoadError: the folder is no model, lacks weights, or has some that are no numbers.
+        ModelLoadError: the folder is not a model, lacks weights, or has some that are not numbers.
     """
-    try:
+    with _reading(folder):
+        held = num_elements(folder)
+        empty = _empty(folder, kind, held if weights else held or None)
         if not weights:
-            return _empty(folder, kind)
-        empty = sized(folder, kind)
-        with quietly(), source_of(folder) as (place, options):
+            return empty
+        with source_of(folder) as (place, options):
             if is_gguf(folder):
                 options |= unpacked(empty.config)
             model, about = type(empty).from_pretrained(
                 place, **options, output_loading_info=True, dtype=dtype, **_without_pooler(empty)
             )
-    except ModelLoadError:
-        raise
-    except Exception as error:  # configuration, weights or tokenizer: many kinds
-        raise _unreadable(folder, error) from error
-    missing = sorted(about["missing_keys"])
-    if missing or about["mismatched_keys"]:
-        problem = "weights of other shapes"
-        if missing:
-            names = ", ".join(missing[:3])
-            problem = f"{len(missing)} weights are missing ({names})"
-        raise ModelLoadError(problem, where=str(folder), fix="Give the folder of the whole model")
-    _check_finite(model, folder)
+    _check_loaded(model, folder, {**about, "unexpected_keys": ()}, WHOLE_FOLDER)
     return as_plain(model) if is_gguf(folder) else _in_memory(model)
-
-
-def sized(folder: Path, kind: str) -> Any:
-    """A model on the device "meta" that its folder or GGUF file has the numbers of.
-
-    Raises:
-        ModelLoadError: it needs far more, or its buffers do, which are made and not read.
-    """
-    empty = _empty(folder, kind)
-    weights = sum(weight.numel() for weight in empty.parameters())
-    buffers = sum(buffer.nbytes for buffer in empty.buffers()) // FLOAT_BYTES
-    is_packed = getattr(empty.config, "quantization_config", None) is not None
-    held = num_elements(folder) * (MAX_PACKED if is_packed else 1)
-    check_elements(weights + buffers, held, str(folder))
-    return empty
 
 
 def from_state(folder: Path, state: Mapping[str, Any], weights: bool = True) -> Any:
@@ -106,41 +79,55 @@ def from_state(folder: Path, state: Mapping[str, Any], weights: bool = True) -> 
     Raises:
         ModelLoadError: the folder has no configuration, or the weights are not those of such an encoder.
     """
-    try:
-        model = _empty(folder, "AutoModel")
-    except Exception as error:
-        raise _unreadable(folder, error) from error
-    shapes = {name: weight.shape for name, weight in model.state_dict().items()}
-    shapes = {name: shape for name, shape in shapes.items() if not name.startswith("pooler.")}
-    problems = _misfits(shapes, state)
-    if problems:
-        raise ModelLoadError(
-            f"the checkpoint is not of this encoder: {'; '.join(problems)}",
-            where=str(folder),
-            fix="encoder_path must be the encoder that the checkpoint was trained from",
-        )
-    if not weights:
-        return model
-    with quietly():
-        loaded = type(model).from_pretrained(
+    with _reading(folder):
+        model = _empty(folder, "AutoModel", sum(weight.numel() for weight in state.values()))
+        if not weights:
+            return model
+        loaded, about = type(model).from_pretrained(
             None,
             config=model.config,
             state_dict=dict(state),
             dtype="float32",
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
             **_without_pooler(model),
         )
-    _check_finite(loaded, folder)
+    fix = "encoder_path must be the encoder that the checkpoint was trained from"
+    _check_loaded(loaded, folder, about, fix)
     return _in_memory(loaded)
 
 
-def _check_finite(model: Any, folder: Path) -> None:
-    """Raises ModelLoadError for a weight that is no number: attention may hide it from what comes out."""
-    for name, weight in model.named_parameters():
-        low, high = weight.detach().aminmax() if weight.numel() else (weight.sum(), weight.sum())
-        if not (low.isfinite() and high.isfinite()):
-            problem = f"a weight that is no number ({name})"
-            fix = "The file is damaged, or training went wrong: get another"
-            raise ModelLoadError(problem, where=str(folder), fix=fix)
+@contextmanager
+def _reading(folder: Path) -> Iterator[None]:
+    """Read a model quietly; errors of the libraries, of many kinds, become a ModelLoadError or a ResourceError."""
+    try:
+        with quietly():
+            yield
+    except ModelLoadError:
+        raise
+    except Exception as error:
+        if is_out_of_memory(error):
+            fix = "Run it where there is more, or with a smaller --dtype, batch or model"
+            problem = "out of memory while it is loaded"
+            raise ResourceError(problem, where=str(folder), fix=fix) from error
+        problem = (str(error).strip().splitlines() or [""])[0]
+        if not isinstance(error, InputError):
+            problem = f"{type(error).__name__}: {problem[:200]}"
+        fix = "Is this the folder of a transformers model?"
+        raise ModelLoadError(problem, where=str(folder), fix=fix) from error
+
+
+def _check_loaded(model: Any, folder: Path, about: Mapping[str, Any], fix: str) -> None:
+    """Raises ModelLoadError where a model and its weights differ, by what transformers tells about them."""
+    problems = []
+    for key in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+        names = sorted(map(str, about[key]))
+        if names:
+            kind = key.removesuffix("_keys")
+            problems.append(f"{len(names)} weights are {kind} ({', '.join(names[:3])})")
+    if problems:
+        raise ModelLoadError("; ".join(problems), where=str(folder), fix=fix)
+    check_finite(model, folder)
 
 
 def _in_memory(model: Any) -> Any:
@@ -150,41 +137,57 @@ def _in_memory(model: Any) -> Any:
     return model
 
 
-def _misfits(shapes: Mapping[str, Any], state: Mapping[str, Any]) -> list[str]:
-    """Differences between the weights of a checkpoint and those of a model, in words; none if they fit."""
-    missing = sorted(shapes.keys() - state.keys())
-    left_over = sorted(state.keys() - shapes.keys())
-    shared = shapes.keys() & state.keys()
-    differences = []
-    for name in sorted(shared):
-        own, other = tuple(shapes[name]), tuple(state[name].shape)
-        if own != other:
-            differences.append(f"{name}: {other} against {own}")
-    kinds = {
-        "weights are missing": missing,
-        "weights have no place": left_over,
-        "shapes differ": differences,
-    }
-    misfits = []
-    for kind, names in kinds.items():
-        if names:
-            first = ", ".join(names[:3])
-            misfits.append(f"{len(names)} {kind} ({first})")
-    return misfits
+def _empty(folder: Path, kind: str, held: int | None) -> Any:
+    """A model of a folder's configuration without weights: its class, names and shapes.
 
-
-def _empty(folder: Path, kind: str) -> Any:
-    """A model of a folder's configuration without weights: its class, names and shapes."""
+    Raises:
+        ModelLoadError: it needs far more numbers than the files of its weights hold, None where there are none.
+    """
     import torch
     import transformers
 
     config = config_of(folder)
     check_kernels(config)
-    with torch.device("meta"):
+    is_packed = getattr(config, "quantization_config", None) is not None
+    most = inf
+    if held is not None:
+        most = MAX_RATIO * held * (MAX_PACKED if is_packed else 1) + FEW_NUMBERS
+    with torch.device("meta"), _counting(most, str(folder)):
         model = getattr(transformers, kind).from_config(config, trust_remote_code=False)
     if kind == "AutoModel" and config.is_encoder_decoder:
         raise InputError(f"{config.model_type} is an encoder-decoder, expected an encoder")
     return model
+
+
+@contextmanager
+def _counting(most: float, where: str) -> Iterator[None]:
+    """Stop a model that this thread builds as soon as it has more numbers than `most`, or too many parts.
+
+    Weights on the device "meta" take no memory, but would later. Buffers are made and not read, and count as well.
+    """
+    from torch.nn.modules import module as modules
+
+    own_thread, counts = get_ident(), [0, 0]  # numbers, tensors
+
+    def count(_: Any, name: str, tensor: Any) -> None:
+        if tensor is None or get_ident() != own_thread:
+            return
+        counts[0] += tensor.nbytes // FLOAT_BYTES
+        counts[1] += 1
+        limits().check("entries", counts[1], where, what="weights")
+        if counts[0] > most:
+            problem = f"its configuration needs {counts[0]} numbers, far more than its files hold"
+            raise ModelLoadError(problem, where=where, fix="Fetch the model's files again")
+
+    hooks = (
+        modules.register_module_parameter_registration_hook(count),
+        modules.register_module_buffer_registration_hook(count),
+    )
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def config_of(folder: Path) -> Any:
@@ -216,25 +219,11 @@ def _without_pooler(model: Any) -> dict[str, bool]:
 
 def tokenizer_of(folder: Path) -> Any:
     """The tokenizer of a folder or a GGUF file; raises ModelLoadError."""
-    if not (folder.is_dir() or is_gguf(folder)):
-        raise _unreadable(folder, InputError("it is no folder"))
-    from transformers import AutoTokenizer
+    with _reading(folder):
+        if not (folder.is_dir() or is_gguf(folder)):
+            raise InputError("it is not a folder")
+        from transformers import AutoTokenizer
 
-    try:
-        with quietly(), source_of(folder) as (place, options):
+        with source_of(folder) as (place, options):
             tokenizer = AutoTokenizer.from_pretrained(place, **options)
             return with_own_tokens(tokenizer) if is_gguf(folder) else tokenizer
-    except Exception as error:
-        raise _unreadable(folder, error) from error
-
-
-def _unreadable(folder: Path, error: Exception) -> DiscorankError:
-    if is_out_of_memory(error):
-        fix = "Run it where there is more, or with a smaller --dtype, batch or model"
-        return ResourceError("out of memory while it is loaded", where=str(folder), fix=fix)
-    lines = str(error).strip().splitlines() or [""]
-    problem = lines[0]
-    if not isinstance(error, InputError):
-        problem = f"{type(error).__name__}: {problem[:200]}"
-    fix = "Is this the folder of a transformers model?"
-    return ModelLoadError(problem, where=str(folder), fix=fix)

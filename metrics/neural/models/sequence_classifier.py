@@ -4,15 +4,14 @@ Encoders run packed where they can, then their head on sixteen first states at a
 CPU one sequence at a time, padded to a multiple of 16. Decoders read once what several sequences begin with; their head
 is
 
-    logits = W x,   or   W_2 relu(W_1 x + b_1) + b_2,     x the state of the last token that is no padding,
+    logits = W x,     x the state of the last token that is not padding.
 
-as in AutoModelForSequenceClassification and in reward models with two layers. The outputs of a sequence are a function
-of its tokens alone, to the last bit on a CPU. It knows neither texts nor what labels mean.
+The outputs of a sequence are a function of its tokens alone, to the last bit on a CPU. It knows neither texts nor what
+labels mean.
 """
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,23 +19,24 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InputError, ModelLoadError
+from ...errors import InputError
 from ...execution.store import in_batches
 from ...representations import Array, FloatArray, IntArray, Ragged
 from .attention import ROWS
 from .causal_lm import CausalModel, decoder_stack
-from .encoder import DType, Encoder
-from .files.folder_contents import CheckedTensors, read_weights
+from .encoder import DType, Encoder, PackedModel
 from .pretrained import pretrained
 from .prompt_pass import Prompted, PromptPass
 
 KIND = "AutoModelForSequenceClassification"
-# The layer that is the head of decoders in transformers.
-HEAD = "score"
 
 
 class SequenceClassifier(ABC):
     """A loaded classifier.
+
+    Args:
+        model: a transformers model with a head.
+        body: what it is without the head, on its device.
 
     Attributes:
         names: of its outputs.
@@ -45,12 +45,13 @@ class SequenceClassifier(ABC):
         max_tokens: the longest sequence that it has positions for.
     """
 
-    names: tuple[str, ...]
-    device: Any
-    batch_tokens: int
-    max_tokens: int
+    def __init__(self, model: Any, body: PackedModel) -> None:
+        self.model = model.to(body.device, body.model.dtype).train(False)
+        self.config = model.config
+        self.names = tuple(str(self.config.id2label[i]) for i in range(self.config.num_labels))
+        self.torch, self.device = body.torch, body.device
+        self.batch_tokens, self.max_tokens = body.batch_tokens, body.max_tokens
 
-    @abstractmethod
     def logits(
         self, ids: Ragged, shared: IntArray | None = None, types: Ragged | None = None
     ) -> FloatArray:
@@ -61,6 +62,14 @@ class SequenceClassifier(ABC):
             shared: how many tokens each begins with that others may begin with too, [n]; decoders read these once.
             types: of the tokens, in rows as long as those of `ids`; encoders read them, and all are 0 if not given.
         """
+        if not len(ids):
+            return np.empty((0, len(self.names)))
+        with self.torch.inference_mode():
+            return self._logits(ids, shared, types)
+
+    @abstractmethod
+    def _logits(self, ids: Ragged, shared: IntArray | None, types: Ragged | None) -> FloatArray:
+        """As `logits`, of one sequence or more."""
 
     @abstractmethod
     def flops(self, lengths: IntArray) -> float:
@@ -68,59 +77,36 @@ class SequenceClassifier(ABC):
 
 
 def load_sequence_classifier(
-    folder: Path,
-    device: str | None,
-    dtype: DType,
-    batch_tokens: int | None = None,
-    head: str | None = None,
+    folder: Path, device: str | None, dtype: DType, batch_tokens: int | None = None
 ) -> SequenceClassifier:
     """The classifier of a folder; on the device "meta" it has no weights and only counts.
 
-    head: the layer of a decoder whose outputs are wanted, where it is not that of transformers.
-
     Raises:
-        ModelLoadError: the folder is no classifier, lacks weights, or has no such layer.
+        ModelLoadError: the folder is not a classifier, lacks weights, or is a decoder that reads what follows a token.
     """
-    empty = pretrained(folder, KIND, weights=False)
-    if head is not None or hasattr(empty, HEAD):
-        names = _names(empty.config)
-        return DecoderClassifier(folder, names, device, dtype, batch_tokens, head or HEAD)
-    return EncoderClassifier(folder, device, dtype, batch_tokens)
+    if hasattr(pretrained(folder, KIND, weights=False), "score"):
+        model = pretrained(folder, KIND, device != "meta", dtype)
+        return DecoderClassifier(model, CausalModel(model.base_model, device, dtype, batch_tokens))
+    return load_encoder_classifier(folder, device, dtype, batch_tokens)
 
 
-def _names(config: Any) -> tuple[str, ...]:
-    """The names of outputs in a configuration."""
-    return tuple(str(config.id2label[i]) for i in range(config.num_labels))
+def load_encoder_classifier(
+    folder: Path, device: str | None, dtype: DType, batch_tokens: int | None = None
+) -> EncoderClassifier:
+    """The classifier of a folder with an encoder; as `load_sequence_classifier`."""
+    model = pretrained(folder, KIND, device != "meta")
+    encoder = Encoder(model.base_model, device, dtype, batch_tokens=batch_tokens)
+    return EncoderClassifier(model, encoder)
 
 
 class EncoderClassifier(SequenceClassifier):
-    """An encoder with the head of its family.
+    """An encoder with the head of its family."""
 
-    Args:
-        folder: the model.
-        device: where it runs; the first GPU if there is one, else the CPU, if not given.
-        dtype: in which precision.
-        batch_tokens: tokens of a pass, chosen by device if not given.
-    """
+    def __init__(self, model: Any, encoder: Encoder) -> None:
+        super().__init__(model, encoder)
+        self.encoder = encoder
 
-    def __init__(
-        self, folder: Path, device: str | None, dtype: DType, batch_tokens: int | None = None
-    ) -> None:
-        self.model = pretrained(folder, KIND, weights=device != "meta")
-        self.config = self.model.config
-        self.names = _names(self.config)
-        self.encoder = Encoder(self.model.base_model, device, dtype, batch_tokens=batch_tokens)
-        self.model.to(self.encoder.device, self.encoder.model.dtype).train(False)
-        self.device = self.encoder.device
-        self.batch_tokens = self.encoder.batch_tokens
-        self.max_tokens = self.encoder.max_tokens
-
-    def logits(
-        self, ids: Ragged, shared: IntArray | None = None, types: Ragged | None = None
-    ) -> FloatArray:
-        """As `SequenceClassifier`."""
-        if not len(ids):
-            return np.empty((0, len(self.names)))
+    def _logits(self, ids: Ragged, shared: IntArray | None, types: Ragged | None) -> FloatArray:
         # A model that knows one type has no vectors for others.
         if (getattr(self.config, "type_vocab_size", None) or 0) <= 1:
             types = None
@@ -130,8 +116,7 @@ class EncoderClassifier(SequenceClassifier):
             logits = forward(ids[rows], None if types is None else types[rows])
             return np.asarray(logits.double().cpu().numpy())
 
-        with self.encoder.torch.inference_mode():
-            values, places = in_batches(ids.lengths, self.batch_tokens, run)
+        values, places = in_batches(ids.lengths, self.batch_tokens, run)
         return np.concatenate(values)[places]
 
     def flops(self, lengths: IntArray) -> float:
@@ -141,8 +126,7 @@ class EncoderClassifier(SequenceClassifier):
     def _packed(self, ids: Ragged, types: Ragged | None) -> Any:
         """Logits [n, outputs] by the packed encoder and the head."""
         states = self.encoder.states(ids, types=types)
-        firsts = states.packing.firsts(states.layers[-1])
-        return in_blocks(firsts, self._head)
+        return in_blocks(states.packing.firsts(states.layers[-1]), self._head)
 
     def _head(self, first_states: Any) -> Any:
         """Logits [rows, outputs] of the first token's states [rows, d]."""
@@ -153,67 +137,46 @@ class EncoderClassifier(SequenceClassifier):
     def _plain(self, ids: Ragged, types: Ragged | None) -> Any:
         """Logits [n, outputs] by the whole model, padded."""
         outputs = self.encoder.padded_passes(self.model, ids, types)
-        return self.encoder.torch.cat([out.logits for out, _ in outputs])
+        return self.torch.cat([out.logits for out, _ in outputs])
 
 
 class DecoderClassifier(SequenceClassifier):
-    """A decoder with a head over the state of its last token.
-
-    Args:
-        folder: the model.
-        names: of the outputs, as its configuration has them.
-        device, dtype, batch_tokens: as in `EncoderClassifier`.
-        head: the layer that is the head, by the name of its weights.
+    """A decoder with a linear head over the state of its last token.
 
     Raises:
-        ModelLoadError: there is no such layer, or the model reads what follows a token.
+        ModelLoadError: the model reads what follows a token.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        names: tuple[str, ...],
-        device: str | None,
-        dtype: DType,
-        batch_tokens: int | None,
-        head: str,
-    ) -> None:
-        has_weights = device != "meta"
-        plain = pretrained(folder, weights=has_weights, dtype=dtype)
-        self.decoder = CausalModel(plain, device, dtype, batch_tokens)
-        self.names = names
-        self.device, self.batch_tokens = self.decoder.device, self.decoder.batch_tokens
-        self.max_tokens = self.decoder.max_tokens
-        self.config = self.decoder.config
-        if has_weights:
-            self.head = _Head(folder, head, self.config.hidden_size, self.device, plain.dtype)
-            if len(names) != self.head.num_outputs:
-                self.names = tuple(map(str, range(self.head.num_outputs)))
-            self.decoder.check(_all_states, str(folder))
+    def __init__(self, model: Any, decoder: CausalModel) -> None:
+        super().__init__(model, decoder)
+        self.decoder = decoder
+        if self.device.type != "meta":
+            decoder.check(_all_states, str(self.config.name_or_path))
 
-    def logits(
-        self, ids: Ragged, shared: IntArray | None = None, types: Ragged | None = None
-    ) -> FloatArray:
-        """As `SequenceClassifier`."""
-        if not len(ids):
-            return np.empty((0, len(self.names)))
+    def _logits(self, ids: Ragged, shared: IntArray | None, types: Ragged | None) -> FloatArray:
         texts = self._texts(ids, np.ones(len(ids), np.int64) if shared is None else shared)
         states = np.array(self.decoder.values(_last_states, texts))  # [n, d]
-        with self.decoder.torch.inference_mode():
-            of_all = self.decoder.tensor(states).to(self.decoder.model.dtype)
-            outputs = in_blocks(of_all, self.head)
-        return np.asarray(outputs.double().cpu().numpy())
+        of_all = self.decoder.tensor(states).to(self.decoder.model.dtype)
+        return np.asarray(in_blocks(of_all, self._head).double().cpu().numpy())
+
+    def _head(self, states: Any) -> Any:
+        """Logits [rows, outputs] of states [rows, d]; the width of the product is a multiple of 16, as everywhere."""
+        from .linear_products import linear
+
+        pad, score, spare = self.torch.nn.functional.pad, self.model.score, -len(self.names) % ROWS
+        bias = None if score.bias is None else pad(score.bias, (0, spare))
+        return linear(states, pad(score.weight, (0, 0, 0, spare)), bias)[:, : len(self.names)]
 
     def flops(self, lengths: IntArray) -> float:
-        """Those of the decoder, with nothing shared; its head is small beside it."""
-        return decoder_stack(self.config).flops(lengths)
+        """Those of the decoder, with nothing shared; its head is small next to it."""
+        return decoder_stack(self.decoder.config).flops(lengths)
 
     def _texts(self, ids: Ragged, shared: IntArray) -> Prompted:
-        """The sequences up to the last token that is no padding, and what they share as prompts.
+        """The sequences up to the last token that is not padding, and what they share as prompts.
 
         One token more stands at the end of each: the state before a token is what a pass gives of it.
         """
-        padding = getattr(self.config, "pad_token_id", None)
+        padding = getattr(self.decoder.config, "pad_token_id", None)
         rows, first = [], []
         for row in range(len(ids)):
             tokens = ids.values[ids.offsets[row] : ids.offsets[row + 1]]
@@ -237,53 +200,6 @@ def _last_states(states: Any, prompt_pass: PromptPass) -> list[Array]:
     last = prompt_pass.num_scored.cumsum() - 1
     at = prompt_pass.states[prompt_pass.scored_by[last]]
     return list(states[at.tolist()].float().cpu().numpy())
-
-
-class _Head:
-    """One linear layer, or two with what is negative cut off between them.
-
-    Args:
-        folder: the model.
-        name: of the layer: its weight is ``name.weight``, or ``name.0.weight`` and ``name.2.weight`` of two.
-        width: of the states.
-        device, dtype: where its weights stand, and in which precision.
-
-    Raises:
-        ModelLoadError: there is no such layer, or it does not fit the states.
-    """
-
-    def __init__(self, folder: Path, name: str, width: int, device: Any, dtype: Any) -> None:
-        from torch.nn.functional import pad
-
-        own = re.compile(rf"{re.escape(name)}\.(?:[02]\.)?(?:weight|bias)")
-        tensors = read_weights(folder, re.compile(rf"(?!{own.pattern}\Z).*", re.DOTALL))
-        checked = CheckedTensors(folder, tensors, re.compile(r"(?!)"))
-        numbers = ("",) if f"{name}.weight" in tensors else (".0", ".2")
-        if f"{name}{numbers[0]}.weight" not in tensors:
-            fix = "Name the layer by its weights: head=..., as regression_layer for regression_layer.weight"
-            raise ModelLoadError(f"no weights {name}.weight", where=str(folder), fix=fix)
-        self.layers: list[tuple[Any, Any]] = []
-        for number in numbers:
-            checked.demand([f"{name}{number}.weight"])
-            weight = checked.take(f"{name}{number}.weight", None, width)
-            self.num_outputs, width = len(weight), len(weight)
-            bias_name = f"{name}{number}.bias"
-            bias = checked.take(bias_name, width) if bias_name in tensors else None
-            # Widths of products are multiples of 16, as everywhere.
-            spare = -width % ROWS
-            weight = pad(weight, (0, 0, 0, spare)) if number != ".0" else weight
-            if bias is not None:
-                bias = pad(bias, (0, spare)) if number != ".0" else bias
-                bias = bias.to(device, dtype)
-            self.layers.append((weight.to(device, dtype), bias))
-
-    def __call__(self, states: Any) -> Any:
-        """Outputs [rows, outputs] of states [rows, d]."""
-        from .linear_products import linear
-
-        for number, (weight, bias) in enumerate(self.layers):
-            states = linear(states.clamp(min=0) if number else states, weight, bias)
-        return states[:, : self.num_outputs]
 
 
 def in_blocks(states: Any, head: Callable[[Any], Any]) -> Any:

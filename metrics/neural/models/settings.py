@@ -2,13 +2,15 @@
 
 A signature names a model with a digest of its files; a metric made from one checks that the files are still the same.
 
-Bases of scorers with a model: a forward pass for every text, or one for every pair of texts read together.
+Bases of scorers with a model: a forward pass for every text, for every pair of texts that are read together, or for
+sequences that follow from pairs of texts.
 """
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,13 +19,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 
 from ...base import Metric
-from ...errors import ModelLoadError
-from ...representations import Block, IntArray, Reps
+from ...errors import InputError, ModelLoadError
+from ...representations import Block, IntArray, Ragged, Reps
 from ...scorer import Passes, Reading, Scorer
 from ...spec.checked_settings import Field, settings
 from ...storage.checksums import MARK
 from ...text.texts import Item, Truncation
-from .context_tokens import Reader, TruncationRule
+from .context_tokens import Reader, TruncationRule, WholeTexts
 from .encoder import DType, Encoder
 from .files import model_files
 
@@ -52,8 +54,8 @@ class ModelMetric(Metric):
     default_model: ClassVar[str | None] = ""
     # Settings that may name a folder of which configuration and tokenizer are read, no weights.
     folder_settings: ClassVar[tuple[str, ...]] = ()
-    # Whether the scorer counts its forward passes.
-    counts_passes: ClassVar[bool] = False
+    # Whether there is a scorer without weights, which counts forward passes.
+    counts_passes: ClassVar[bool] = True
     # Patterns of files in the model's folder that scores depend on, beside those of every model.
     own_files: ClassVar[tuple[str, ...]] = ()
 
@@ -188,10 +190,37 @@ class ContextModelMetric(ModelMetric):
         return self.truncation or ("reference" if self.compat else "oldest-context")
 
 
-class CheckpointMetric(ContextModelMetric):
-    """A metric whose checkpoint may come without its encoder's configuration and tokenizer."""
+class WindowMetric(ModelMetric):
+    """A metric that reads a sentence and those before it as one text, with a blank between; its inputs are short."""
 
-    encoder_path: str | None
+    context: int
+    max_context: ClassVar[int]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.context > self.max_context:
+            problem = (
+                f"context={self.context}: its inputs are short, and it was trained on few sentences"
+            )
+            fix = f"At most {self.max_context}"
+            raise InputError(problem, where=f"{self.name}: context", fix=fix)
+
+    @classmethod
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
+        """The papers of the metric; windows are in no paper."""
+        return cls.info.papers
+
+
+@settings
+class CheckpointMetric(ContextModelMetric):
+    """A metric whose checkpoint may come without its encoder's configuration and tokenizer.
+
+    Args:
+        encoder_path: folder or hub name with the encoder's configuration and tokenizer; the checkpoint names one.
+    """
+
+    encoder_path: str | None = None
+    counts_passes: ClassVar[bool] = False
     folder_settings: ClassVar[tuple[str, ...]] = ("encoder_path",)
 
 
@@ -227,19 +256,25 @@ class EncoderScorer(Scorer):
 class JoinedScorer(Scorer):
     """Reads the texts of a pair in one sequence: every pair is a forward pass.
 
-    Attributes:
+    Args:
+        metric: the metric.
+        model: makes states or values of sequences, on its device.
         max_tokens: of a sequence; what is longer is cut.
+        batch_tokens: tokens of one pass; those of the model if not given.
     """
 
-    max_tokens: int
+    def __init__(
+        self, metric: ModelMetric, model: Any, max_tokens: int, batch_tokens: int | None = None
+    ) -> None:
+        self.info = metric.info
+        self.batch_tokens = batch_tokens or model.batch_tokens
+        self.identity = metric.identity(model.device)
+        self.max_tokens = max_tokens
+        self._flops = model.flops
 
     @abstractmethod
     def sequence_lengths(self, lengths: IntArray, block: Block) -> IntArray:
         """Tokens of every sequence of a block before any cut, [sequences]; lengths: of all texts, [rows]."""
-
-    @abstractmethod
-    def flops(self, lengths: IntArray) -> float:
-        """Floating point operations of passes over sequences of these lengths, [n]."""
 
     def pair_cost(self, reps: Reps, block: Block) -> int:
         """Summed lengths of all sequences of a block, before any cut."""
@@ -249,7 +284,7 @@ class JoinedScorer(Scorer):
         """One for every sequence."""
         lengths = self.sequence_lengths(reps["ids"].lengths, block)
         read = np.minimum(lengths, self.max_tokens)
-        return Passes(read, self.flops(read))
+        return Passes(read, self._flops(read))
 
     def longest(self, reps: Reps, block: Block) -> int:
         """Tokens of the longest sequence of a block before any cut."""
@@ -258,3 +293,42 @@ class JoinedScorer(Scorer):
     def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
         """Whether the longest sequence of a block loses its end."""
         return Truncation.TEXT if self.longest(reps, block) > self.max_tokens else Truncation.NONE
+
+
+class ReadingScorer(Scorer):
+    """Keeps texts as they are, since tokens follow from pairs of texts; every sequence is a forward pass.
+
+    Args:
+        metric: the metric.
+        model: makes outputs of sequences, on its device.
+    """
+
+    def __init__(self, metric: ModelMetric, model: Any) -> None:
+        self.info = metric.info
+        self.model = model
+        self.batch_tokens = model.batch_tokens
+        self.identity = metric.identity(model.device)
+
+    @abstractmethod
+    def read_block(self, reps: Reps, block: Block) -> WholeTexts:
+        """The sequences of a block."""
+
+    def passes(self, reps: Reps, block: Block) -> Passes:
+        """One for every sequence, as if nothing were read once for several."""
+        lengths = self.read_block(reps, block).ids.lengths
+        return Passes(lengths, self.model.flops(lengths))
+
+    def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
+        """The most that a sequence of a block loses."""
+        return Truncation(int(self.read_block(reps, block).truncation.max(initial=0)))
+
+
+def as_rows(values: Iterable[Any]) -> Ragged:
+    """Texts or lists of texts as JSON, a row of bytes each."""
+    return Ragged.of_rows([np.frombuffer(json.dumps(one).encode(), np.uint8) for one in values])
+
+
+def in_row(column: Ragged, row: int) -> Any:
+    """The text or list of texts in a row of `as_rows`."""
+    start, end = column.offsets[row], column.offsets[row + 1]
+    return json.loads(column.values[start:end].tobytes())

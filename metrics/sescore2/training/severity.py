@@ -273,42 +273,34 @@ class Judge:
         if self.settings.severity == "paper":
             if edit.words:
                 return "likelihood"
-            return MINOR if self._salience(anchor, old) < self.settings.salience else MAJOR
+            counts = Counter(map(key, anchor))
+            salience = max(counts[word] * self.idf.get(word, 0.0) for word in map(key, old))
+            return MINOR if salience < self.settings.salience else MAJOR
         score = by_rule(old, edit.words, self.stops)
         return MAJOR if score == "likelihood" and self.model is None else score
-
-    def _salience(self, anchor: Words, lost: Words) -> float:
-        """The greatest tf-idf of the lost words of an anchor."""
-        counts = Counter(map(key, anchor))
-        lost_keys = [key(word) for word in lost]
-        return max(counts[word] * self.idf.get(word, 0.0) for word in lost_keys)
 
     def _likelihoods(self, mistakes: Sequence[tuple[Words, Edit, str]]) -> list[float]:
         """The likelihood of the new words of every mistake, under the model."""
         if not mistakes or self.model is None:
             return []
-        maskings = []
-        for anchor, edit, source in mistakes:
-            end = edit.start + len(edit.words)
-            words = applied(anchor, [edit])
-            maskings.append(Masking(words, edit.start, end, source))
+        maskings = [
+            Masking(applied(anchor, [edit]), edit.start, edit.start + len(edit.words), source)
+            for anchor, edit, source in mistakes
+        ]
+        likelihoods = []
         probabilities = self.model.probabilities(maskings)
-        return [
-            self._likelihood(edit.words, tokens)
-            for (_, edit, _), tokens in zip(mistakes, probabilities, strict=True)
-        ]
-
-    def _likelihood(self, new: Words, words: Sequence[Sequence[float]]) -> float:
-        """The likelihood of new words, from the probabilities of the sub-tokens of each."""
-        if self.settings.severity == "paper":
-            tokens = [value for word in words for value in word]
-            return sum(tokens) / max(1, len(tokens))
-        means = [
-            sum(tokens) / len(tokens)
-            for word, tokens in zip(new, words, strict=True)
-            if tokens and is_significant(word, self.stops)
-        ]
-        return min(means, default=0.0)
+        for (_, edit, _), words in zip(mistakes, probabilities, strict=True):
+            if self.settings.severity == "paper":
+                tokens = [value for word in words for value in word]
+                likelihoods.append(sum(tokens) / max(1, len(tokens)))
+                continue
+            means = [
+                sum(tokens) / len(tokens)
+                for word, tokens in zip(edit.words, words, strict=True)
+                if tokens and is_significant(word, self.stops)
+            ]
+            likelihoods.append(min(means, default=0.0))
+        return likelihoods
 
 
 def by_rule(

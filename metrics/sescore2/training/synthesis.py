@@ -235,7 +235,7 @@ def _pairs(path: Path, make: Callable[[], Iterable[SyntheticPair]]) -> list[Synt
 
 def sentence_vectors(
     texts: Sequence[str], model: str, device: str | None, on_progress: OnProgress
-) -> FloatArray:
+) -> Array:
     """Unit vectors of texts, float32 [n, d].
 
     Args:
@@ -255,7 +255,7 @@ def sentence_vectors(
     return unit(vectors_of(encoder, ids, on_progress).cpu().numpy())
 
 
-def unit(vectors: FloatArray) -> FloatArray:
+def unit(vectors: Array) -> Array:
     """Vectors [n, d] of length 1; raises InputError where one is zero or not finite."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     good = np.isfinite(norms) & (norms > 0)  # [n, 1]
@@ -267,7 +267,7 @@ def unit(vectors: FloatArray) -> FloatArray:
 
 
 def nearest(
-    vectors: FloatArray,
+    vectors: Array,
     texts: Sequence[str],
     k: int,
     device: str | None = None,

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank import Document, InputError, load_metric
-from discorank.metrics.discourse.coherence.cohesion import features
 from discorank.metrics.discourse.coherence.entities import (
     components,
     named_by_longest,
@@ -93,11 +92,12 @@ def test_similar_nouns_join_sentences_by_their_own_vectors_too() -> None:
 @BOUNDED
 def test_rc_is_freq_times_lc(text: Document) -> None:
     rc, lc = (load_metric("cohesion", measure=m).score([text])[0] for m in ("rc", "lc"))
-    assert rc == pytest.approx(features(text).freq * lc)
+    grid = grid_of([focus[0] for focus in foci] for foci in text.foci or ())
+    assert rc == pytest.approx(freq(grid) * lc)
     graph: Any = load_metric("entity-graph", weighted=True)
-    n = max(1, len(text.sentences))
-    conn_of_text = features(text, weighted=True).conn
-    assert graph.score([text])[0] == pytest.approx(conn_of_text * n)
+    num_sentences = len(text.sentences)
+    conn_of_text = conn(adjacency(grid, num_sentences, weighted=True))
+    assert graph.score([text])[0] == pytest.approx(conn_of_text * max(1, num_sentences))
     mean: Any = load_metric("entity-graph", weighted=True, mean="matrix")
     assert mean.score([text])[0] == pytest.approx(conn_of_text)
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from discorank import Context, InputError, Metric, ModelLoadError, load_metric
 from discorank.metrics.execution.store import Store
-from discorank.metrics.neural.likelihood.bartscore import BARTScore, BARTScoreFaithfulness
+from discorank.metrics.neural.likelihood import BARTScore, BARTScoreFaithfulness
 from discorank.metrics.neural.models.pretrained import pretrained, tokenizer_of
 
 BOUNDED = bounded(max_examples=6, deadline=None, database=None, print_blob=True)

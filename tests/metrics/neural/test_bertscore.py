@@ -18,7 +18,7 @@ import torch
 from discorank import Context, Document, InputError, MBRDecoder, ModelLoadError, load_metric
 from discorank.cli.main import main
 from discorank.metrics.errors import TruncationWarning
-from discorank.metrics.neural.bertscore.metric import BERTScore, BERTScorer
+from discorank.metrics.neural.bertscore import BERTScore, BERTScorer
 from discorank.metrics.neural.models.files.model_files import BUNDLED
 from discorank.metrics.neural.models.pretrained import pretrained, tokenizer_of
 from discorank.metrics.representations import Block, FloatArray

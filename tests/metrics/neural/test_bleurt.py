@@ -143,7 +143,7 @@ REFUSED: list[tuple[str, Change]] = [
     ("no weights", lambda f: (f / "pytorch_model.bin").unlink()),
     ("zip", lambda f: (f / "pytorch_model.bin").write_bytes(b"PK")),
     (
-        r"lacks.*classifier\.bias",
+        r"Missing.*classifier\.bias",
         lambda f: with_tensors(f, lambda state: state.pop("classifier.bias")),
     ),
     (

@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 
 from discorank.metrics.errors import ModelLoadError
 from discorank.metrics.neural.comet.checkpoint import CometCheckpoint, read_checkpoint
+from discorank.metrics.neural.models.pretrained import from_state
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 MODELS = GOLDEN / "docmetrics" / "models"
@@ -96,26 +97,20 @@ def test_golden(name: str) -> None:
         "XLM-RoBERTa",
         "tiny-xlmr",
     )
-    assert [weight.shape[1] for weight, _ in checkpoint.estimator] == widths
-    assert [len(bias) for _, bias in checkpoint.estimator] == [*widths[1:], 1]
+    trained = checkpoint.trained_layers(LAYERS, WIDTH)
+    linear = trained["estimator"]["ff"].values()
+    assert [layer.in_features for layer in linear] == widths
+    assert [layer.out_features for layer in linear] == [*widths[1:], 1]
     assert checkpoint.encoder.keys() == {
         key
         for key in load_file(MODELS / "tiny-xlmr" / "model.safetensors")
         if not key.startswith("pooler")
     }
-    assert (checkpoint.scalars is None, checkpoint.gamma is None) == (layer == 2, layer == 2)
-    if checkpoint.scalars is not None:
-        assert (checkpoint.scalars.shape, checkpoint.gamma.shape) == ((LAYERS + 1,), (1,))  # type: ignore[union-attr]
-    checkpoint.check_encoder(num_hidden_layers=LAYERS, hidden_size=WIDTH)
+    assert ("layerwise_attention" in trained) == (layer == "mix")
 
 
 def tensors_of(checkpoint: CometCheckpoint) -> dict[str, Any]:
-    parts = {
-        f"ff.{i}.{j}": value
-        for i, pair in enumerate(checkpoint.estimator)
-        for j, value in enumerate(pair)
-    }
-    return {**checkpoint.encoder, **parts, "scalars": checkpoint.scalars, "gamma": checkpoint.gamma}
+    return {**checkpoint.encoder, **checkpoint.state}
 
 
 def assert_equal(actual: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -145,8 +140,8 @@ def test_legacy_files_name_classes_that_torch_refuses_and_hold_the_same() -> Non
     ],
 )
 def test_an_encoder_that_does_not_fit(name: str, layers: int, width: int) -> None:
-    with pytest.raises(ModelLoadError, match=r"encoder|6 x|4 x|1 x"):
-        read_checkpoint(MODELS / name).check_encoder(num_hidden_layers=layers, hidden_size=width)
+    with pytest.raises(ModelLoadError, match=r"size mismatch|Missing|encoder with 1 layers"):
+        read_checkpoint(MODELS / name).trained_layers(layers, width)
 
 
 def test_where_files_may_stand(tmp_path: Path) -> None:
@@ -236,15 +231,16 @@ def test_what_makes_the_mix_sum_to_one(
         ({"hidden_sizes": []}, "hidden_sizes"),
         ({"hidden_sizes": [48, 0]}, "hidden_sizes"),
         ({"hidden_sizes": 48}, "hidden_sizes"),
-        ({"hidden_sizes": [48, 25]}, r"ff.3.weight.*\(24, 48\).*25 x 48"),
-        ({"hidden_sizes": [48]}, r"ff.3.weight.*\(24, 48\).*1 x 48"),
+        ({"hidden_sizes": [48, 25]}, r"ff.3.weight.*\[24, 48\].*\[25, 48\]"),
+        ({"hidden_sizes": [48]}, r"ff.6.weight"),
         ({"hidden_sizes": [48, 24, 12]}, "ff.9.weight.*ff.9.bias"),
         ({"pretrained_model": 7}, "pretrained_model"),
     ],
 )
 def test_settings_that_are_refused(tmp_path: Path, changes: dict[str, Any], found: str) -> None:
+    folder = model(tmp_path, held=changes, beside=changes)
     with pytest.raises(ModelLoadError, match=found) as caught:
-        read_checkpoint(model(tmp_path, held=changes, beside=changes))
+        read_checkpoint(folder).trained_layers(LAYERS, WIDTH)
     assert "model.ckpt" in str(caught.value)
 
 
@@ -282,27 +278,24 @@ FIRST, SCALAR = "estimator.ff.0", "layerwise_attention.scalar_parameters"
         ({"layerwise_attention.gamma": None}, "gamma"),
         ({f"{SCALAR}.1": None}, f"{SCALAR}.1"),
         ({f"{SCALAR}.{i}": None for i in range(4)}, f"{SCALAR}.0"),
-        ({k: None for k in loaded("tiny-comet-ref")["state_dict"] if k[0:7] == "encoder"}, "enc"),
         ({"extra.weight": NAN}, "extra.weight"),
         ({f"extra.{i}": NAN for i in range(6)}, "extra.0"),
         ({"estimator.ff.9.bias": NAN}, "ff.9.bias"),
         ({f"{FIRST}.bias": NAN}, f"{FIRST}.bias"),
         ({f"{FIRST}.bias": INF.half()}, f"{FIRST}.bias"),
-        ({"encoder.model.embeddings.LayerNorm.bias": NAN}, "embeddings.LayerNorm.bias"),
-        ({f"{FIRST}.bias": torch.ones(48, dtype=torch.long)}, "ff.0.bias.*int64"),
-        ({f"{FIRST}.bias": torch.ones(48, 1)}, r"ff.0.bias.*\(48, 1\)"),
-        ({f"{FIRST}.weight": torch.ones(47, 192)}, r"ff.0.weight.*\(47, 192\)"),
+        ({f"{FIRST}.bias": torch.ones(48, dtype=torch.long)}, "ff.0.bias"),
+        ({f"{FIRST}.bias": torch.ones(48, 1)}, r"ff.0.bias.*\[48, 1\]"),
+        ({f"{FIRST}.weight": torch.ones(47, 192)}, r"ff.0.weight.*\[47, 192\]"),
         ({f"{FIRST}.weight": torch.ones(48, 0)}, "ff.0.weight"),
         ({f"{FIRST}.bias": torch.ones(1).expand(48)}, "ff.0.bias"),
         ({f"{FIRST}.bias": "text"}, "ff.0.bias"),
         ({f"{FIRST}.bias": torch.ones(48).to_sparse()}, "ff.0.bias"),
-        ({f"{SCALAR}.0": torch.ones(2)}, r"parameters.0.*\(2,\)"),
-        ({"encoder.model.a.weight": torch.ones(2, 2, 2)}, r"a.weight.*\(2, 2, 2\)"),
+        ({f"{SCALAR}.0": torch.ones(2)}, r"parameters.0.*\[2\]"),
     ],
 )
 def test_tensors_that_are_refused(tmp_path: Path, state: dict[str, Any], found: str) -> None:
     with pytest.raises(ModelLoadError, match=found):
-        read_checkpoint(model(tmp_path, state=state))
+        read_checkpoint(model(tmp_path, state=state)).trained_layers(LAYERS, WIDTH)
 
 
 def test_tensors_that_score_nothing_are_left_out(tmp_path: Path) -> None:
@@ -320,7 +313,25 @@ def test_tensors_that_score_nothing_are_left_out(tmp_path: Path) -> None:
     assert_equal(tensors_of(checkpoint), tensors_of(read_checkpoint(MODELS / "tiny-unite")))
 
 
-def test_a_mix_is_kept_where_one_layer_is_used(tmp_path: Path) -> None:
+ENCODER = [key for key in loaded("tiny-comet-ref")["state_dict"] if key.startswith("encoder")]
+
+
+@pytest.mark.parametrize(
+    ("state", "found"),
+    [
+        (dict.fromkeys(ENCODER), "missing"),
+        ({"encoder.model.embeddings.LayerNorm.bias": NAN[:WIDTH]}, "embeddings.LayerNorm.bias"),
+        ({"encoder.model.embeddings.LayerNorm.bias": NAN}, "embeddings.LayerNorm.bias"),
+        ({"encoder.model.a.weight": torch.ones(2, 2, 2)}, "unexpected.*a.weight"),
+    ],
+)
+def test_encoders_that_are_refused(tmp_path: Path, state: dict[str, Any], found: str) -> None:
+    checkpoint = read_checkpoint(model(tmp_path, state=state))
+    with pytest.raises(ModelLoadError, match=found):
+        from_state(MODELS / "tiny-xlmr", checkpoint.encoder)
+
+
+def test_a_mix_is_left_out_where_one_layer_is_used(tmp_path: Path) -> None:
     checkpoint = read_checkpoint(model(tmp_path, held={"layer": 2}))
     assert checkpoint.settings.layer == 2
-    assert checkpoint.scalars is not None
+    assert "layerwise_attention" not in checkpoint.trained_layers(LAYERS, WIDTH)

@@ -132,8 +132,8 @@ def modules(*types: str, path: str = "") -> list[dict[str, str]]:
     ("content", "found"),
     [
         (modules("Transformer", "WordWeights"), "WordWeights"),
-        (modules("Pooling"), "module 0 is Pooling"),
-        (modules("Transformer", "Dense"), "module 1 is Dense"),
+        (modules("Pooling"), "modules 'Pooling'"),
+        (modules("Transformer", "Dense"), "modules 'Transformer Dense'"),
         (modules("Transformer", path="../other"), r"\.\./other"),
         ([], "modules"),
     ],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from discorank import Document, load_metric
 from discorank.metrics.errors import InputError, ModelLoadError, TruncationWarning
 from discorank.metrics.neural.entail import _windows_of_words
 from discorank.metrics.neural.models.pretrained import quietly
-from discorank.metrics.neural.models.text_pairs import _cut_joined, read_joined
 
 from ...support.tiny_classifiers import write_classifier
 
@@ -42,9 +40,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     return make
 
 
-def probabilities(
-    folder: Path, windows: list[str], text: str, *, joined: bool = False
-) -> np.ndarray[Any, Any]:
+def probabilities(folder: Path, windows: list[str], text: str) -> np.ndarray[Any, Any]:
     """Softmax of the outputs of transformers, [sentences, windows, outputs]."""
     import torch
     import transformers as library
@@ -58,11 +54,7 @@ def probabilities(
         sentence = sentence if sentence in text else sentence[:-1]
         row = []
         for window in windows:
-            if joined:
-                one = window + tokenizer.eos_token + sentence
-                read = tokenizer([one], return_tensors="pt")
-            else:
-                read = tokenizer([window], [sentence], return_tensors="pt")
+            read = tokenizer([window], [sentence], return_tensors="pt")
             with torch.no_grad():
                 row.append(model(**read).logits[0].double().softmax(0).numpy())
         rows.append(row)
@@ -106,38 +98,11 @@ def test_windows(made: Callable[..., Path]) -> None:
     assert _windows_of_words([], 2) == []
 
 
-@pytest.mark.parametrize("family", ["Roberta", "DebertaV2"])
-def test_joined_by_the_end_token(family: str, made: Callable[..., Path]) -> None:
-    folder = made(family)
-    metric = loaded("entail", model=str(folder), device="cpu", join="eos")
-    p = probabilities(folder, SINGLE, TEXTS[0], joined=True)[..., 2].max(axis=1).mean()
-    assert metric.score([TEXTS[0]], None, [SOURCE])[0] == pytest.approx(p, abs=2e-5)
-    if family == "Roberta":  # two such tokens stand between the texts of a pair
-        pair = loaded("entail", model=str(folder), device="cpu").score([TEXTS[0]], None, [SOURCE])
-        assert abs(pair[0] - p) > 1e-5
-
-
-def test_what_is_joined_is_cut_in_the_longer_text(made: Callable[..., Path]) -> None:
-    begin, eos = 0, 2
-    for first, second, kept in (
-        (9, 3, (4, 3)),
-        (3, 9, (3, 4)),
-        (9, 9, (3, 4)),
-        (9, 0, (7, 0)),
-        (7, 1, (6, 1)),
-    ):
-        ids = [begin, *range(10, 10 + first), eos, *range(30, 30 + second), eos]
-        cut = _cut_joined(ids, eos, 10)
-        a, b = cut[1 : cut.index(eos)], cut[cut.index(eos) + 1 : -1]
-        assert (a, b) == (ids[1 : 1 + kept[0]], ids[2 + first :][: kept[1]])
-        assert (len(cut), cut[0], cut[-1]) == (10, begin, eos)
-    folder = str(made("Roberta"))
-    metric = loaded("entail", model=folder, device="cpu", window=0, join="eos")
+def test_what_is_too_long_is_cut_in_the_longer_text(made: Callable[..., Path]) -> None:
+    metric = loaded("entail", model=str(made("Roberta")), device="cpu", window=0)
     with pytest.warns(TruncationWarning):
         value = metric.pairwise(["A man."], [], "the cat sat on a mat " * 40)
     assert 0 < value[0, 0] < 1
-    with pytest.raises(InputError, match="no end-of-sequence token"):
-        read_joined(SimpleNamespace(eos_token=None), [], 9)
 
 
 def test_documents_are_read_by_their_sentences(made: Callable[..., Path]) -> None:

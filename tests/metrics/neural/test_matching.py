@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discorank.metrics.neural.bertscore import metric as token_scorer
-from discorank.metrics.neural.bertscore.metric import best_matches
+from discorank.metrics.neural import bertscore as token_scorer
+from discorank.metrics.neural.bertscore import best_matches
 from discorank.metrics.representations import Block, FloatArray, Ragged
 
 CPU = torch.device("cpu")

@@ -19,7 +19,7 @@ from transformers.models.mbart50.tokenization_mbart50 import FAIRSEQ_LANGUAGE_CO
 from discorank import Context, Document, InputError, ModelLoadError, load_metric
 from discorank.metrics.errors import TruncationWarning
 from discorank.metrics.execution.store import Store
-from discorank.metrics.neural.likelihood.prism import BY_LANGUAGE, CODES, Prism
+from discorank.metrics.neural.likelihood import BY_LANGUAGE, CODES, Prism
 from discorank.metrics.neural.models.pretrained import pretrained, tokenizer_of
 from discorank.metrics.representations import Block
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -101,20 +102,28 @@ def test_encoders_without_a_template_read_two_texts(family: str, made: Callable[
     np.testing.assert_allclose(values, expected, atol=2e-4)
 
 
-def test_system_text_and_template_file(made: Callable[..., Path], tmp_path: Path) -> None:
+def with_template(folder: Path, template: str, tmp_path: Path) -> Path:
+    """A copy of a model with another chat template."""
+    copy = Path(shutil.copytree(folder, tmp_path / "own"))
+    (copy / "chat_template.jinja").write_text(template)
+    return copy
+
+
+def test_system_text(made: Callable[..., Path]) -> None:
     folder = made("Qwen2")
     metric = loaded("reward", model=str(folder), device="cpu", system="Be kind.")
     expected = by_transformers(folder, chats(SAID, "Be kind."), add_special_tokens=False)
     np.testing.assert_allclose(metric.pairwise(REPLIES, [], PROMPT), expected, atol=2e-4)
 
-    file = tmp_path / "own.jinja"
-    file.write_text("{{ messages[0]['content'] }} => {{ messages[-1]['content'] }}")
-    metric = loaded("reward", model=str(folder), device="cpu", template=str(file))
+
+def test_a_template_in_the_folder(made: Callable[..., Path], tmp_path: Path) -> None:
+    template = "{{ messages[0]['content'] }} => {{ messages[-1]['content'] }}"
+    folder = with_template(made("Qwen2"), template, tmp_path)
+    metric = loaded("reward", model=str(folder), device="cpu")
     texts = [f"{PROMPT} => {reply}" for reply in SAID]
     expected = by_transformers(folder, texts, add_special_tokens=False)
     np.testing.assert_allclose(metric.pairwise(REPLIES, [], PROMPT), expected, atol=2e-4)
-    assert "own.jinja@sha256:" in metric.signature()
-    file.write_text("other {{ messages[-1]['content'] }}")
+    (folder / "chat_template.jinja").write_text("other {{ messages[-1]['content'] }}")
     with pytest.raises(ModelLoadError, match="files have changed"):
         metric.with_scorer(None).check_files()
 
@@ -133,59 +142,13 @@ def test_one_of_several_outputs(made: Callable[..., Path]) -> None:
             loaded("reward", model=str(folder), output=wrong).scorer  # noqa: B018
 
 
-@pytest.mark.parametrize("layers", [1, 2])
-def test_a_declared_head(layers: int, made: Callable[..., Path], tmp_path: Path) -> None:
-    """ArmoRM keeps its outputs in regression_layer; other reward models have two layers."""
-    import torch
-    from safetensors.torch import load_file, save_file
-
-    folder, own = made("Llama"), tmp_path / "own"
-    own.mkdir()
-    for file in folder.iterdir():
-        (own / file.name).write_bytes(file.read_bytes())
-    state = load_file(folder / "model.safetensors")
-    generator = torch.Generator().manual_seed(5)
-    first, last = (torch.randn(n, 32, generator=generator) for n in (32, 3))
-    bias = torch.randn(32, generator=generator)
-    del state["score.weight"]
-    if layers == 1:
-        state["regression_layer.weight"] = last
-    else:
-        state |= {"score.0.weight": first, "score.0.bias": bias, "score.2.weight": last}
-    save_file(state, own / "model.safetensors", metadata={"format": "pt"})
-    head = {"head": "regression_layer"} if layers == 1 else {}
-    metric = loaded("reward", model=str(own), device="cpu", output=2, **head)
-
-    import transformers as library
-
-    transformers: Any = library
-    with quietly():
-        plain = transformers.AutoModel.from_pretrained(folder).eval()
-    tokenizer = metric.scorer.reader.tokenizer
-    expected = []
-    for text in chats(SAID):
-        # the template ends in </s> and a line break: no padding stands behind
-        read = tokenizer([text], add_special_tokens=False, return_tensors="pt")
-        with torch.no_grad():
-            state_of_last = plain(input_ids=read.input_ids).last_hidden_state[0, -1]
-        if layers == 2:
-            state_of_last = (first @ state_of_last + bias).clamp(min=0)
-        expected.append(float(last[2] @ state_of_last))
-    values = metric.pairwise(REPLIES, [], PROMPT)[:, 0]
-    np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-3)
-    if layers == 1:
-        with pytest.raises(ModelLoadError, match=r"no weights score\.weight.*head="):
-            loaded("reward", model=str(own), output=2).scorer  # noqa: B018
-
-
 def test_the_last_token_that_is_no_padding_counts(
     made: Callable[..., Path], tmp_path: Path
 ) -> None:
     """As in transformers, where the end of a turn is the padding token too."""
-    file = tmp_path / "t.jinja"
-    file.write_text("{{ messages[0]['content'] }}\n{{ messages[-1]['content'] }}</s></s>")
-    folder = made("Llama")
-    metric = loaded("reward", model=str(folder), device="cpu", template=str(file))
+    template = "{{ messages[0]['content'] }}\n{{ messages[-1]['content'] }}</s></s>"
+    folder = with_template(made("Llama"), template, tmp_path)
+    metric = loaded("reward", model=str(folder), device="cpu")
     texts = [f"{PROMPT}\n{reply}</s></s>" for reply in SAID]
     expected = by_transformers(folder, texts, add_special_tokens=False)
     np.testing.assert_allclose(metric.pairwise(REPLIES, [], PROMPT), expected, atol=2e-4)
@@ -200,8 +163,8 @@ def test_what_is_too_long_keeps_the_end_of_the_reply(made: Callable[..., Path]) 
         same = metric.pairwise(REPLIES[:2], [], "more of it " + long)
     assert cut.tolist() == same.tolist()
     read = metric.scorer.reader.read([(long, REPLIES[0])])
-    assert read.ids.lengths.tolist() == [40]
-    ends = metric.scorer.reader.tokenizer.decode(read.ids.values[-12:].tolist())
+    assert read.whole.ids.lengths.tolist() == [40]
+    ends = metric.scorer.reader.tokenizer.decode(read.whole.ids.values[-12:].tolist())
     assert ends.endswith(f"{REPLIES[0][-4:]}</s>\n")
 
 
@@ -213,7 +176,7 @@ def test_refusals(made: Callable[..., Path], tmp_path: Path) -> None:
     settings = json.loads((folder / "tokenizer_config.json").read_text())
     del settings["chat_template"]
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    with pytest.raises(ModelLoadError, match=r"no chat template.*template=FILE"):
+    with pytest.raises(ModelLoadError, match=r"no chat template.*chat_template\.jinja"):
         loaded("reward", model=str(folder)).scorer  # noqa: B018
     settings["chat_template"] = CHAT + "{{ raise_exception('no system') }}"
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
@@ -236,5 +199,5 @@ def test_the_cost_is_counted_without_weights(made: Callable[..., Path]) -> None:
     passes = scorer.passes(reps, Block(np.array([1]), np.array([], np.int64), 0))
     (length,) = passes.lengths.tolist()
     read = scorer.reader.read([(PROMPT, REPLIES[0])])
-    assert length == read.ids.lengths[0]
+    assert length == read.whole.ids.lengths[0]
     assert passes.flops > 0

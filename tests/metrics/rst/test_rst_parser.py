@@ -112,8 +112,8 @@ def test_a_tree_does_not_depend_on_company() -> None:
     assert fresh.document(SAID) == alone
 
 
-def test_thousands_of_words_without_a_stop() -> None:
-    text = " ".join((SAID.rstrip(".") + " and").split() * 150)
+def test_many_words_without_a_stop() -> None:
+    text = " ".join((SAID.rstrip(".") + " and").split() * 60)
     tree = english().document(text)
     assert letters_of(tree) == letters(text)
     values = load_metric("dr").pairwise([text], [text, SAID])
@@ -241,32 +241,6 @@ def test_broken_weights(tmp_path: Path, data: bytes) -> None:
         load(tmp_path / "none.npz")
 
 
-# --- figures
-
-
-def sentence(words: str, starts: list[int], cuts: Cuts, document: str = "d") -> Sentence:
-    return Sentence(document, words.split(), starts, cuts, bool(cuts))
-
-
-GOLD = sentence(
-    "a b , c d e", [0, 2, 4, 6], {(0, 2): Cut(0, "NS", "Cause"), (1, 2): Cut(1, "NN", "Joint")}
-)
-
-
-def test_boundaries() -> None:
-    counts = evaluation.boundaries([GOLD], lambda s: [0, 2, 3])
-    assert counts["d"].tolist() == [[1, 2, 2]]
-    assert evaluation.f1(counts["d"]).tolist() == [50]
-
-
-def test_parseval() -> None:
-    """Gold: (0 N span) (1-2 S Cause) (1 N Joint) (2 N Joint); guess: ((0 1) 2), all NS Cause."""
-    guess = {(0, 2): Cut(1, "NS", "Cause"), (0, 1): Cut(0, "NS", "Cause")}
-    counts = evaluation.parseval([GOLD, sentence("a", [0, 1], {})], lambda s: guess)
-    assert counts["d"].tolist() == [[3, 4, 4], [1, 4, 4], [1, 4, 4]]
-    assert evaluation.parseval([GOLD], lambda s: s.cuts)["d"].tolist() == [[4, 4, 4]] * 3
-
-
 # --- training
 
 
@@ -392,8 +366,7 @@ def test_training_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFi
         main([*command, "--licence", "ours", "--credit", "us", "--quiet", "--format", "json"]) == 0
     )
     figures = json.loads(capsys.readouterr().out)
-    assert figures["test"]["segmentation"]["f1"] == 100
-    assert figures["test"]["parseval"]["relation"]["f1"] == 100
+    assert figures["test"]["end to end"]["relation"]["f1"] == 100
     model = load(out)
     assert model.about["licence"] == "ours"
     assert [table.shape[1] for table in model.encoder.tables] == list(TABLES)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discorank import Document, InputError, ModelLoadError, load_metric
+from discorank import Document, InputError, load_metric
 from discorank.cli.main import main
-from discorank.metrics.rst.metric import isanlp
 from discorank.metrics.rst.tree_files import (
     read_lisp,
     read_rs3,
@@ -355,42 +352,6 @@ def test_broken_rs3(body: str, match: str | None) -> None:
 def test_rs3_entities_are_refused() -> None:
     with pytest.raises(InputError, match="document type or entity"):
         read_rs3('<!DOCTYPE rst [<!ENTITY a "aaa">]>' + rs3(segment(1, "&a;")))
-
-
-def unit(**values: Any) -> SimpleNamespace:
-    """A DiscourseUnit of isanlp_rst."""
-    own = {"left": None, "right": None, "relation": "elementary", "nuclearity": "_", "text": ""}
-    return SimpleNamespace(**own | values)
-
-
-def test_a_parser_of_isanlp_rst(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = {"left": unit(text="she left"), "right": unit(text="it rained")}
-    answers = {
-        "she left it rained": {"rst": [unit(**parts, relation="Cause", nuclearity="NS")]},
-        "she left": {"rst": [unit(**parts, relation="Cause", nuclearity="SS")]},
-        "he said": {"rst": [unit(text="he sat")]},
-    }
-    fake = ModuleType("isanlp_rst.parser")
-    fake.Parser = lambda **settings: lambda text: answers.get(text)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "isanlp_rst", ModuleType("isanlp_rst"))
-    monkeypatch.setitem(sys.modules, "isanlp_rst.parser", fake)
-    isanlp.cache_clear()
-    metric = load_metric("dr", parser="isanlp")
-    own = Document(["she left it rained"], rst=plain(SAID.children[1]))
-    assert metric.pairwise(["she left it rained"], [own])[0, 0] == pytest.approx(1)
-    with pytest.raises(InputError, match=r"isanlp_rst, character 5 .*reads 'id'"):
-        metric.pairwise(["he said"], [own])
-    for text, found in (("what", "isanlp_rst gave None"), ("she left", "nuc='SS'")):
-        with pytest.raises(InputError, match=found):
-            metric.pairwise([text], [own])
-    isanlp.cache_clear()
-
-
-def test_isanlp_rst_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "isanlp_rst", None)
-    isanlp.cache_clear()
-    with pytest.raises(ModelLoadError, match="Install isanlp_rst"):
-        load_metric("dr", parser="isanlp").pairwise(["a"], ["b"])
 
 
 # --- files

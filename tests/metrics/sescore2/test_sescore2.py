@@ -260,8 +260,8 @@ def test_which_checkpoint_of_a_folder(tmp_path: Path) -> None:
         ("{", "not JSON"),
         ("[1]", "expected format 1"),
         ('{"format": 2}', "expected format 1"),
-        ('{"format": 1, "max_tokens": "many"}', "max_tokens 'many'"),
-        ('{"format": 1, "max_tokens": 64, "low": "x"}', "low 'x'"),
+        ('{"format": 1, "max_tokens": "many"}', "max_tokens, low or high"),
+        ('{"format": 1, "max_tokens": 64, "low": "x"}', "max_tokens, low or high"),
     ],
 )
 def test_folders_that_are_refused(folder: Path, tmp_path: Path, about: str, text: str) -> None:

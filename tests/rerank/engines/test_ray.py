@@ -23,18 +23,14 @@ from discorank.cli.main import main
 from discorank.metrics.base import Metric
 from discorank.metrics.errors import InputError, MetricError, ModelLoadError, ResourceError
 from discorank.metrics.execution.cache import Cache
-from discorank.metrics.execution.evaluate import is_large
 from discorank.metrics.scorer import Info, Scorer
 from discorank.metrics.spec.checked_settings import settings
 from discorank.rerank.engines.interface import Engine
 from discorank.rerank.engines.local import LocalEngine
-from discorank.rerank.engines.ray import work as ray_groups
-from discorank.rerank.engines.ray import work as ray_work
 from discorank.rerank.engines.ray.actors import SETTLING_SECONDS, Actor, Step, StepCall, stolen_by
 from discorank.rerank.engines.ray.engine import RayEngine
 from discorank.rerank.engines.ray.settings import RaySettings
 from discorank.rerank.engines.ray.work import Group
-from discorank.rerank.engines.ray.worker import StepResult
 from discorank.rerank.engines.status import WorkerMeter
 from discorank.rerank.lists import read_list
 from discorank.rerank.mbr import MBRDecoder
@@ -42,28 +38,14 @@ from discorank.rerank.reranker import Reranker
 from discorank.rerank.runs.run import json_row
 
 from ...support import faulty, judging
-from ...support.lists import WORDS, different_texts, made_lists, write_lists
+from ...support.lists import WORDS, made_lists, write_lists
 from ...support.serving import Reply, Seen, serving
+from ...support.stages import DISCO, QE, SHORT, STAGED, TINY, cut_up, rows_of
 from ...support.waiting import PATIENCE_SECONDS, has_rows, wait_until
 
 ray: Any = pytest.importorskip("ray")
-MODELS = Path(__file__).parents[2] / "golden" / "docmetrics" / "models"
-QE = f'model="{MODELS}/tiny-comet-qe",encoder_path="{MODELS}/tiny-xlmr"'
-DISCO = Path(__file__).parents[2] / "golden" / "discoscore" / "models" / "tiny2"
 EXAMPLES = Path(__file__).parents[3] / "examples"
-COMET = f'model="{MODELS}/tiny-comet-ref",encoder_path="{MODELS}/tiny-xlmr"'
-ROLES = f'model="{MODELS.parents[1]}/pdd/tiny-roles",encoder_path="{MODELS}/tiny-bert"'
-SHORT = [{**row, "source": "the ferry leaves"} for row in made_lists(2, 20, seed=5)]
 ON_RAY = ("--engine", "ray", "--set")
-TINY = f'model="{MODELS}/tiny-bert",layer=2'
-LEARNED = MODELS.parents[1]
-XCOMET = f'model="{LEARNED}/xcomet/models/tiny-xcomet",encoder_path="{LEARNED}/xcomet/models/tiny-xlmr-xl"'
-METRICX = (
-    f'model="{LEARNED}/metricx/models/tiny-metricx-24",'
-    f'tokenizer_path="{LEARNED}/metricx/models/tiny-mt5-tokenizer",regression_token_id=11'
-)
-BLEURT = f'model="{LEARNED}/bleurt/models/tiny-bleurt-20"'
-EMBEDDING = f'model="{LEARNED}/sentence_embedding/models/tiny-st-mean"'
 Captured = pytest.CaptureFixture[str]
 
 
@@ -218,87 +200,10 @@ def split(monkeypatch: pytest.MonkeyPatch) -> None:
     cut_up(monkeypatch)
 
 
-def cut_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on every list is cut into many small pieces."""
-    monkeypatch.setattr(ray_work, "SPLIT_BLOCKS", 0)
-    monkeypatch.setattr(ray_groups, "BLOCK_SECONDS", 0.001)
-    monkeypatch.setattr(ray_groups, "MIN_SECONDS", 0.0001)
-    monkeypatch.setattr(ray_groups, "MAX_STEPS", 6)
-
-
-def rows_of(deciders: Sequence[tuple[MBRDecoder | Reranker, Any]], engine: Engine) -> list[bytes]:
-    """What the engine gives for every decider's lists."""
-    engine.load([metric for decider, _ in deciders for metric in decider.metrics])
-    return [
-        json_row(ranking)
-        for decider, lists in deciders
-        for ranking in decider.decode(lists, engine)
-    ]
-
-
-LONG = [{**row, "source": "the ferry leaves"} for row in made_lists(3, 70, seed=3)]
-CROSSED = [
-    {**row, "pseudo_references": [candidate["text"] for candidate in other["candidates"]]}
-    for row, other in zip(LONG, made_lists(3, 40, seed=4), strict=True)
-]
-SENTENCES = [{**row, "candidates": row["candidates"][:2]} for row in made_lists(30, seed=6)]
-TEXTS = [candidate["text"] for candidate in LONG[0]["candidates"]]
-UNEQUAL = [  # 40 documents of two to five sentences
-    {"id": "unequal", "candidates": [TEXTS[i : i + 2 + i % 4] for i in range(40)]}
-]
-STAGED: dict[str, list[tuple[Any, Any]]] = {
-    "chrf": [(MBRDecoder(utility="chrf", nbest=None), LONG)],
-    "bleu": [(MBRDecoder(utility="bleu", nbest=None, self_pair=False), LONG)],
-    "ter": [(MBRDecoder(utility="ter", nbest=None), CROSSED)],
-    "a mix": [
-        (
-            MBRDecoder(utility=f"chrf + 0.5*bertscore({TINY}) + 2*role-match({ROLES})", nbest=None),
-            LONG,
-        )
-    ],
-    "ds-sent": [(MBRDecoder(utility=f'ds-sent(model="{DISCO}")', nbest=None), LONG)],
-    "doc-bertscore": [(MBRDecoder(utility=f"doc-bertscore({TINY})", nbest=None), LONG)],
-    "comet": [(MBRDecoder(utility=f"comet({COMET})", nbest=None, weights="logprob"), LONG)],
-    "comet-qe": [(Reranker({f"comet-qe({QE})": 1.0, "logprob": 0.1}), LONG)],
-    "prism": [
-        (MBRDecoder(utility=f'prism(model="{MODELS}/tiny-mbart50",lang="en")', nbest=None), SHORT)
-    ],
-    "role-match": [(MBRDecoder(utility=f"role-match({ROLES})", nbest=None, self_pair=False), LONG)],
-    "a shortlist": [
-        (MBRDecoder(utility=f"bertscore({TINY})", shortlist="chrf", top_k=20, nbest=None), LONG)
-    ],
-    "whole documents": [
-        (MBRDecoder(utility="chrf + ter", normalize_parts="zscore", choose="document"), SENTENCES)
-    ],
-    "documents of unequal sentences": [
-        (MBRDecoder(utility=utility, nbest=None), UNEQUAL)
-        for utility in (
-            "aligned(chrf)",
-            'aligned(ter,by="chrf")',
-            f"aligned(bertscore({TINY}))",
-            f"windows(bertscore({TINY}),size=2)",
-            f"windows(bertscore({TINY}),size=3,stride=1)",
-        )
-    ],
-    "a function": [(MBRDecoder(utility=faulty.overlap, nbest=None), SHORT)],
-    "learned metrics": [
-        (
-            MBRDecoder(
-                utility=f"xcomet({XCOMET}) + metricx({METRICX}) + bleurt({BLEURT}) + embedding({EMBEDDING})",
-                nbest=None,
-            ),
-            SHORT,
-        ),
-        (MBRDecoder(utility=f"embedding({EMBEDDING})", nbest=None), LONG),
-        (Reranker({f"xcomet-qe({XCOMET})": 1.0, f"metricx-qe({METRICX})": 1.0}), SHORT),
-    ],
-}
-
-
 def test_models_give_the_same_bytes(
     on_ray: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With lists whole and split; on the same actors, as theirs is the time that it takes to import torch."""
+    """With lists whole and split: what needs no Ray is tested without; on the same actors, which import torch once."""
     pytest.importorskip("HanTa")
     whole: list[tuple[MBRDecoder | Reranker, Any]] = [
         (
@@ -314,7 +219,7 @@ def test_models_give_the_same_bytes(
             (Reranker({f"comet-qe({QE})": 1.0, "length": 0.1}), "demo.jsonl"),
         )
     ]
-    split = [pair for name in STAGED for pair in STAGED[name]]
+    split = [pair for name in ("a mix", "a function", "comet-qe") for pair in STAGED[name]]
     expected = rows_of(whole, LocalEngine())
     assert len(expected) == 8
     cache = Cache(tmp_path / "cache")
@@ -358,49 +263,6 @@ def test_lists_split_over_four_actors_give_the_same_bytes(on_ray: None, split: N
     with RayEngine(RaySettings(actors=4)) as engine:
         assert rows_of(work, engine) == expected
         assert not engine.work.groups
-
-
-def test_large_lists_have_the_same_sums_whatever_the_tiles(
-    on_ray: None, two: RayEngine, split: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only sums of tiles leave the workers, of which there are more than the local engine has tiles."""
-    texts = different_texts(760)
-    record: dict[str, Any] = {"id": "large", "candidates": texts}
-    logprobs = [{"text": text, "logprob": -len(text) / 7} for text in texts]
-    work = [
-        (MBRDecoder(utility="chrf + 0.3*bleu", nbest=None), [record]),
-        (MBRDecoder(utility="chrf", self_pair=False, nbest=None), [record]),
-        (
-            MBRDecoder(utility="rouge-l", weights="logprob", nbest=None),
-            [{**record, "candidates": logprobs}],
-        ),
-    ]
-    assert is_large(760, 760)
-    expected = rows_of(work, LocalEngine())
-    monkeypatch.setattr(ray_groups, "MIN_SECONDS", 1e-3)
-    sizes = []
-    finished = ray_work.Work.finished
-
-    def measured(
-        work: ray_work.Work, step: Step, value: Any, outcome: StepResult, actor: str
-    ) -> None:
-        if step.method == "compare":
-            sizes.append(outcome.nbytes)
-        finished(work, step, value, outcome, actor)
-
-    monkeypatch.setattr(ray_work.Work, "finished", measured)
-    assert rows_of(work, two) == expected
-    assert len(sizes) > 8
-    assert sum(sizes) < 760 * 760
-
-
-def test_split_lists_keep_their_matrices(on_ray: None, two: RayEngine, split: None) -> None:
-    decoder = MBRDecoder(utility="chrf + 0.5*ter", keep_matrix=True)
-    expected = [ranking.matrix for ranking in decoder.decode(LONG)]
-    for ranking, matrix in zip(decoder.decode(LONG, two), expected, strict=True):
-        assert matrix is not None
-        assert ranking.matrix is not None
-        assert ranking.matrix.tobytes() == matrix.tobytes()
 
 
 @pytest.mark.parametrize("method", ["compare", slow("represent"), slow("reduce")])
@@ -551,13 +413,6 @@ def test_comparing_actors_give_the_same_bytes(on_ray: None, tmp_path: Path) -> N
         model, *others = engine.status().workers
     assert model.work.texts > 0 == sum(worker.work.texts for worker in others)
     assert sum(worker.work.pairs for worker in others) > 0
-
-
-def test_memory_that_runs_out_costs_nothing(on_ray: None, two: RayEngine, split: None) -> None:
-    work = [(MBRDecoder(utility=faulty.Hungry(), nbest=None), LONG)]
-    expected = rows_of(work, LocalEngine())
-    assert rows_of(work, two) == expected
-    assert [worker.died for worker in two.status().workers] == [0, 0]
 
 
 @pytest.mark.parametrize("at_work", [True, slow(False)])

@@ -1,4 +1,4 @@
-"""Which actor a list that goes on is sent to, told from the driver's own record: no actor is needed."""
+"""The driver's record of work, and the stages of workers: no actor is needed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,22 @@ import pytest
 from discorank import load_metric
 from discorank.metrics.base import Metric
 from discorank.metrics.errors import ResourceError
+from discorank.metrics.execution.evaluate import is_large
 from discorank.metrics.execution.meter import Metered
 from discorank.metrics.text.texts import NO_CONTEXT
 from discorank.rerank.engines.interface import Result, Task, loaded_as
+from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.ray import actors as blocks
+from discorank.rerank.engines.ray import work as ray_work
 from discorank.rerank.engines.ray.actors import Kind
 from discorank.rerank.engines.ray.settings import RaySettings
 from discorank.rerank.engines.ray.work import Work
 from discorank.rerank.engines.ray.worker import StepResult
+from discorank.rerank.mbr import MBRDecoder
+
+from ...support import faulty
+from ...support.lists import different_texts
+from ...support.stages import LONG, STAGED, StagedEngine, cut_up, rows_of
 
 KINDS: tuple[Kind, ...] = ("model", "compare")
 
@@ -106,3 +114,55 @@ def test_ray_that_does_not_start_in_time_is_a_lack_of_resources(
     with pytest.raises(ResourceError, match="timed out during startup") as error:
         cluster.Cluster(RaySettings()).join()
     assert error.value.exit_code == 5
+
+
+@pytest.fixture
+def staged(monkeypatch: pytest.MonkeyPatch) -> StagedEngine:
+    """An engine that cuts every list into many small pieces."""
+    cut_up(monkeypatch)
+    return StagedEngine()
+
+
+@pytest.mark.parametrize("name", STAGED)
+def test_stages_give_the_bytes_of_the_local_engine(name: str, staged: StagedEngine) -> None:
+    if name in ("role-match", "a mix"):
+        pytest.importorskip("HanTa")
+    assert rows_of(STAGED[name], staged) == rows_of(STAGED[name], LocalEngine())
+    assert staged.steps["represent"] > 0
+    assert not staged.work.groups
+
+
+def test_large_lists_have_the_same_sums_whatever_the_tiles(
+    staged: StagedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only sums of tiles leave the workers, of which there are more than the local engine has tiles."""
+    texts = different_texts(760)
+    record: dict[str, Any] = {"id": "large", "candidates": texts}
+    logprobs = [{"text": text, "logprob": -len(text) / 7} for text in texts]
+    work = [
+        (MBRDecoder(utility="chrf + 0.3*bleu", nbest=None), [record]),
+        (MBRDecoder(utility="chrf", self_pair=False, nbest=None), [record]),
+        (
+            MBRDecoder(utility="rouge-l", weights="logprob", nbest=None),
+            [{**record, "candidates": logprobs}],
+        ),
+    ]
+    assert is_large(760, 760)
+    monkeypatch.setattr(ray_work, "MIN_SECONDS", 1e-3)
+    assert rows_of(work, staged) == rows_of(work, LocalEngine())
+    assert staged.steps["compare"] > 8
+    assert staged.nbytes["compare"] < 760 * 760
+
+
+def test_split_lists_keep_their_matrices(staged: StagedEngine) -> None:
+    decoder = MBRDecoder(utility="chrf + 0.5*ter", keep_matrix=True)
+    expected = [ranking.matrix for ranking in decoder.decode(LONG)]
+    for ranking, matrix in zip(decoder.decode(LONG, staged), expected, strict=True):
+        assert matrix is not None
+        assert ranking.matrix is not None
+        assert ranking.matrix.tobytes() == matrix.tobytes()
+
+
+def test_memory_that_runs_out_costs_nothing(staged: StagedEngine) -> None:
+    work = [(MBRDecoder(utility=faulty.Hungry(), nbest=None), LONG)]
+    assert rows_of(work, staged) == rows_of(work, LocalEngine())

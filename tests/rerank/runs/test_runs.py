@@ -19,7 +19,7 @@ import pytest
 from discorank import MBRDecoder
 from discorank.cli.main import main
 from discorank.metrics.errors import InputError
-from discorank.metrics.neural.bertscore.metric import BERTScore
+from discorank.metrics.neural.bertscore import BERTScore
 from discorank.metrics.storage.checksums import with_checksum
 from discorank.rerank.engines.local import FIRST_WAVE
 from discorank.rerank.runs import resumable as checkpoint

@@ -24,7 +24,7 @@ from ....execution.store import in_batches
 from ....logistic import folds
 from ....neural.models.files import model_files as files
 from ....neural.models.files.model_files import with_files
-from ....representations import FloatArray, IntArray, Ragged
+from ....representations import FloatArray, IntArray
 from ....spec.checked_settings import Field, settings
 from ....storage.atomic_files import complete_folder
 from ....storage.checksums import MARK
@@ -35,10 +35,10 @@ from ..classifier import (
     CONFIG,
     KIND,
     WEIGHTS,
-    Classifier,
+    LinearClassifier,
     SentenceFeatures,
-    load_classifier,
     places,
+    read_config,
 )
 from ..role_sources import Schema
 
@@ -124,13 +124,6 @@ def _document(where: str, line: str, schema: Schema) -> Labelled:
     return Labelled(str(fields.get("id", where)), tuple(document.sentences), roles, split)
 
 
-def read_sentences(reader: Any, documents: Sequence[Labelled]) -> tuple[Ragged, IntArray]:
-    """Token ids of all sentences, and how many sentences each document has."""
-    items = [Item(sentence) for document in documents for sentence in document.sentences]
-    counts = np.array([len(document.sentences) for document in documents])
-    return reader.read(items)["ids"], counts
-
-
 def figures(
     documents: Sequence[Labelled],
     labels: IntArray,
@@ -147,7 +140,7 @@ def figures(
         majority: the most frequent role of the training documents.
     """
     gold = np.concatenate([document.roles for document in documents])
-    lengths = np.array([len(document.roles) for document in documents])
+    lengths = _lengths(documents)
     owner = np.repeat(np.arange(len(lengths)), lengths)  # the document of each sentence
     right = np.bincount(owner, gold == labels, len(lengths))
     # the interval: quantiles of the accuracy of documents drawn again and again
@@ -206,27 +199,31 @@ def train(
     )
     with complete_folder(out) as draft:
         train_linear(settings, schema.names, documents, draft, device, say)
-    classifier = load_classifier(out, device, "float32", settings.encoder, settings.max_tokens)
+    config = read_config(out)
+    classifier = LinearClassifier(
+        out, config, device, "float32", settings.encoder, settings.max_tokens
+    )
+    logits = features_of(classifier.features, test) @ classifier.weight.T + classifier.bias
     role_counts = np.bincount(np.concatenate([document.roles for document in documents]))
     majority = int(role_counts.argmax())
-    return figures(test, labels_of(classifier, test), schema.names, majority)
+    return figures(test, logits.argmax(axis=1), schema.names, majority)
 
 
-def labels_of(classifier: Classifier, documents: Sequence[Labelled]) -> IntArray:
-    """The labels of all sentences of some documents, [sentences]."""
-    ids, counts = read_sentences(classifier.reader, documents)
-    starts = counts.cumsum() - counts
-    document_tokens = np.add.reduceat(ids.lengths, starts)
+def features_of(reading: SentenceFeatures, documents: Sequence[Labelled]) -> FloatArray:
+    """The features of all sentences of some documents, [sentences, width]."""
+    items = [Item(sentence) for document in documents for sentence in document.sentences]
+    ids = reading.reader.read(items)["ids"]
+    batch_tokens = reading.encoder.batch_tokens
+    parts, where = in_batches(ids.lengths, batch_tokens, lambda rows: reading.vectors(ids[rows]))
+    vectors = np.concatenate(parts)[where]
+    if not reading.place:
+        return vectors
+    return np.concatenate((vectors, places(_lengths(documents))), axis=1)
 
-    def labels_per_document(rows: IntArray) -> list[IntArray]:
-        sentences = [np.arange(starts[row], starts[row] + counts[row]) for row in rows]
-        labels = classifier.labels(ids[np.concatenate(sentences)], counts[rows])
-        return np.split(labels, counts[rows].cumsum()[:-1])
 
-    batch_tokens = classifier.encoder.batch_tokens
-    batches, where = in_batches(document_tokens, batch_tokens, labels_per_document)
-    by_document = [labels for batch in batches for labels in batch]
-    return np.concatenate([by_document[i] for i in where])
+def _lengths(documents: Sequence[Labelled]) -> IntArray:
+    """How many sentences each document has."""
+    return np.array([len(document.sentences) for document in documents])
 
 
 def train_linear(
@@ -242,15 +239,10 @@ def train_linear(
 
     folder = files.locate(settings.encoder)
     reading = SentenceFeatures(folder, device, "float32", settings.place, settings.max_tokens)
-    ids, counts = read_sentences(reading.reader, documents)
-    batch_tokens = reading.encoder.batch_tokens
-    parts, where = in_batches(ids.lengths, batch_tokens, lambda rows: reading.vectors(ids[rows]))
-    features = np.concatenate(parts)[where]
-    if settings.place:
-        features = np.concatenate((features, places(counts)), axis=1)
+    features = features_of(reading, documents)
     roles = np.concatenate([document.roles for document in documents])
     document_names = [f"{i} {document.id}" for i, document in enumerate(documents)]
-    fold = np.repeat(folds(document_names), counts)  # [sentences]
+    fold = np.repeat(folds(document_names), _lengths(documents))  # [sentences]
     penalty = choose_penalty(features, roles, len(names), fold, say)
     weight, bias = fit(features, roles, len(names), penalty)
     about = {

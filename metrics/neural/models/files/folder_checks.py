@@ -1,50 +1,36 @@
-"""Looks at the files of a model before anything loads it: kinds and sizes of files, numbers of the configuration.
+"""Checks of a model's files before anything loads it: kinds and sizes of files, loops in the configuration.
 
-Nothing here imports torch or transformers, and nothing reads more than the bounds of `Limits` allow, so that what
-cannot be a model is refused at once. A tensor is looked at by its entry in the header of its file alone.
+Nothing here imports torch or transformers, and nothing reads more than the bounds of `Limits` allow. The bytes of the
+weights bound the model itself: `pretrained` counts its numbers while it is built without memory, so of a configuration
+only what is repeated (layers, heads, experts, labels) is looked at here.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from ....errors import InputError, ModelLoadError, excerpt
-from ....storage.bounded_files import YAML_BYTES, begins_as_archive, check_regular, read_small_file
+from ....storage.bounded_files import begins_as_archive, check_regular, read_small_file
 from ....storage.json_and_yaml import parse_small_json
 from ....storage.limits import limits, more
 from .gguf_files import SUFFIX, check_gguf, is_gguf, read_gguf
-from .model_sizes import check_needed, check_numbers, check_weights, read_header
 from .torch_checkpoint import check_torch_checkpoint
 
-CONFIG = "config.json"
+CONFIG, INDEX = "config.json", "model.safetensors.index.json"
 FIX, FETCH = "Is this the folder of a transformers model?", "Fetch the model again"
 # Weights that an index names: files of the folder itself.
 SHARD = re.compile(r"[\w.-]+\.(safetensors|bin)")
-# What the loaders of models open, by their names; other files in a folder are not looked at.
-SMALL_FILES = (
-    CONFIG,
-    "tokenizer_config.json",
-    "generation_config.json",
-    "preprocessor_config.json",
-    "processor_config.json",
-    "adapter_config.json",
-    "special_tokens_map.json",
-    "sescore2.json",
-    "modules.json",
-    "sentence_bert_config.json",
-    "config_sentence_transformers.json",
-    "*.index.json",
-    "chat_template.*",
-    "*.jinja",
-)
-YAML_FILES = ("hparams.yaml",)
+# The files that loaders of models open, by their names; other files in a folder are not looked at.
 WEIGHT_FILES = ("*.safetensors", "*.bin", "*.ckpt", "*.pt", "*.pth")
 TOKENIZER_FILES = (
     "tokenizer*.json",
+    "special_tokens_map.json",
     "added_tokens.json",
     "vocab.*",
     "vocab*.json",
@@ -56,31 +42,42 @@ TOKENIZER_FILES = (
     "*.bpe*",
     "*.tiktoken",
 )
+# Objects of JSON, which are parsed; and files that are only not too large.
+OBJECTS = ("*config*.json", "special_tokens_map.json", "sescore2.json", "*.index.json")
+OTHER_FILES = (*TOKENIZER_FILES, "modules.json", "hparams.yaml", "chat_template.*", "*.jinja")
 # Folders in it whose files are opened, too.
 INSIDE = {"checkpoints": "*.ckpt", "additional_chat_templates": "*.jinja"}
-# Of which a folder that holds a model has at least one.
+# A folder that holds a model has at least one of these.
 SIGNS = (CONFIG, "hparams.yaml", "*.ckpt", "checkpoints", "modules.json")
 TENSORFLOW = "saved_model.pb"
+# Keys of what a class of transformers repeats in a loop, and the limit on their values.
+REPEATED = {
+    "layers": re.compile(r"(\w+_)?(layer|head|expert)s?"),
+    "entries": re.compile(r"_?num_labels"),
+}
+# Of the length of the header, with which a safetensors file begins.
+LENGTH_BYTES = 8
 
 
 def check_model(path: Path, weights: bool = True) -> None:
-    """Looks at a model's folder, or at its one file.
+    """Check a model's folder, or its one file.
 
     Args:
         path: the folder or file.
         weights: whether its weights will be loaded, not its configuration and tokenizer alone.
 
     Raises:
-        ModelLoadError: there are no weights; a file that its loaders would open is a device, a pipe or a folder, or
-            too large; the configuration is no JSON object, lacks a size or has numbers that no model has; the weights
-            are not whole, or cannot be those of such a model.
+        ModelLoadError: there are no weights, or they are not whole; a file that its loaders would open is a device, a
+            pipe or a folder, or too large; the configuration is not a JSON object, or repeats something too often.
     """
     try:
         if path.is_dir():
             _check_folder(path, weights)
+        elif is_gguf(path):
+            check_gguf(path)
         else:
             check_regular(path, "Give a model's folder or file")
-            _check_weights_of(path)
+            _check_weights(path)
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
         raise ModelLoadError(problem, where=str(error.filename or path), fix=FIX) from error
@@ -118,73 +115,79 @@ def _check_folder(folder: Path, weights: bool) -> None:
         raise ModelLoadError("is a SavedModel of TensorFlow", where=str(folder), fix=fix)
     if not any(_matches(name, SIGNS) for name in names):
         raise ModelLoadError(f"there is no {CONFIG} in it", where=str(folder), fix=FIX)
-    for name in names:
-        _check_file(folder / name, name)
-    for inside, pattern in INSIDE.items():
-        for file in sorted((folder / inside).glob(pattern)):
-            _check_file(file, file.name)
-    if CONFIG in names:
-        _check_config(folder, weights and "modules.json" not in names)
+    files = [folder / name for name in names]
+    files += [file for inside, own in INSIDE.items() for file in (folder / inside).glob(own)]
+    for file in files:
+        _check_file(file)
+    has_weights = any(_matches(name, (*WEIGHT_FILES, *INSIDE, "modules.json")) for name in names)
+    is_model = CONFIG in names and "model_type" in _settings(folder / CONFIG)
+    if weights and is_model and not has_weights:
+        problem = "no weights, expected model.safetensors or pytorch_model.bin"
+        raise ModelLoadError(problem, where=str(folder), fix=FIX)
+    for file in (*tensor_files(folder), *sorted(folder.glob("pytorch_model*.bin"))):
+        _check_weights(file)
 
 
-def _check_file(path: Path, name: str) -> None:
-    """Raises InputError for a file of a known name that is no file, or too large; small ones are read and parsed."""
-    if _matches(name, WEIGHT_FILES):
+def _check_file(path: Path) -> None:
+    """Raises InputError for what is not a file under a name that loaders open, or too large; settings are parsed."""
+    if _matches(path.name, WEIGHT_FILES):
         check_regular(path, FIX)
-    elif _matches(name, SMALL_FILES):
-        data = read_small_file(path, FIX)
-        if name.endswith(".json") and name != "modules.json":
-            _check_object(parse_small_json(data, str(path), FIX), path)
-    elif _matches(name, YAML_FILES):
-        read_small_file(path, FIX, YAML_BYTES)
-    elif _matches(name, TOKENIZER_FILES):
-        bound = limits().file_bytes
-        if check_regular(path, FIX).st_size > bound:
-            problem = f"larger than {bound} bytes"
-            raise InputError(problem, where=str(path), fix=more("file_bytes"))
+    elif _matches(path.name, OBJECTS):
+        for key, value in _numbers(_settings(path)):
+            _check_repeated(key.rpartition(".")[2], value, f"{path}: {key}")
+    elif (
+        _matches(path.name, OTHER_FILES) and check_regular(path, FIX).st_size > limits().file_bytes
+    ):
+        problem = f"larger than {limits().file_bytes} bytes"
+        raise InputError(problem, where=str(path), fix=more("file_bytes"))
 
 
-def _check_object(value: Any, path: Path) -> None:
-    if not isinstance(value, dict):
-        problem = f"found {excerpt(value)}, expected a JSON object"
+def _settings(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; raises InputError."""
+    values = parse_small_json(read_small_file(path, FIX), str(path), FIX)
+    if not isinstance(values, dict):
+        problem = f"found {excerpt(values)}, expected a JSON object"
         raise InputError(problem, where=str(path), fix=FIX)
+    return values
 
 
-def _check_config(folder: Path, weights: bool) -> None:
-    """Raises InputError for a configuration of numbers that no model has, or other weights than its own."""
-    path = folder / CONFIG
-    config = parse_small_json(read_small_file(path, FIX), str(path), FIX)
-    check_numbers(config, str(path))
-    files = [read_header(file) for file in _tensor_files(folder)]
-    archives = sorted(folder.glob("pytorch_model*.bin"))
-    if weights and "model_type" in config:
-        check_needed(config, str(path))
-        if not files and not any(
-            _matches(name, (*WEIGHT_FILES, *INSIDE)) for name in os.listdir(folder)
-        ):
-            problem = "no weights, expected model.safetensors or pytorch_model.bin"
-            raise ModelLoadError(problem, where=str(folder), fix=FIX)
-    for file in archives:
-        _check_archive_of(file)
-    if files:
-        check_weights(config, files, str(folder))
+def _numbers(settings: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """The whole numbers of settings, those inside objects and lists too, each with its dotted key."""
+    waiting: list[tuple[str, Any]] = list(settings.items())
+    while waiting:
+        key, value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting += [(f"{key}.{inner}", inside) for inner, inside in value.items()]
+        elif isinstance(value, list):
+            waiting += [(key, inside) for inside in value]
+        elif type(value) is int:
+            yield key, value
+
+
+def _check_repeated(key: str, number: int, where: str) -> None:
+    """Raises InputError for more layers, heads, experts or labels than are read, or fewer than none."""
+    for limit, pattern in REPEATED.items():
+        bound = getattr(limits(), limit)
+        if pattern.fullmatch(key) and not 0 <= number <= bound:
+            problem = f"found {excerpt(number)}, expected 0 to {bound}"
+            raise InputError(problem, where=where, fix=more(limit))
 
 
 def num_elements(path: Path) -> int:
     """How many numbers the weights of a model's folder or GGUF file hold; of a pickle, as many as its bytes.
 
     Raises:
-        InputError, ModelLoadError: as `check_model` does.
+        InputError: a file is not whole.
     """
     if is_gguf(path):
         return sum(int(tensor.n_elements) for tensor in read_gguf(path).tensors)
-    counts = [read_header(file).num_elements for file in _tensor_files(path)]
-    return sum(counts) or sum(file.stat().st_size for file in path.glob("pytorch_model*.bin"))
+    held = sum(map(num_in_header, tensor_files(path)))
+    return held or sum(file.stat().st_size for file in path.glob("pytorch_model*.bin"))
 
 
-def _tensor_files(folder: Path) -> list[Path]:
+def tensor_files(folder: Path) -> list[Path]:
     """The files of weights in safetensors: those that the index names if there is one, else all."""
-    index = folder / "model.safetensors.index.json"
+    index = folder / INDEX
     return shards_of(index) if index.exists() else sorted(folder.glob("*.safetensors"))
 
 
@@ -192,10 +195,9 @@ def shards_of(index: Path) -> list[Path]:
     """The files of weights that an index names, in order of their names.
 
     Raises:
-        InputError: it is no index, or names anything but files of its folder.
+        InputError: it is not an index, or names anything but files of its folder.
     """
-    about = parse_small_json(read_small_file(index, FIX), str(index), FIX)
-    shards = about.get("weight_map") if isinstance(about, dict) else None
+    shards = _settings(index).get("weight_map")
     if not isinstance(shards, dict):
         raise InputError("no weight_map", where=str(index), fix=FIX)
     for name in shards.values():
@@ -206,20 +208,36 @@ def shards_of(index: Path) -> list[Path]:
     return [index.parent / name for name in sorted(set(shards.values()))]
 
 
-def _check_weights_of(path: Path) -> None:
-    """Raises InputError or ModelLoadError for a model's one file."""
-    if is_gguf(path):
-        check_gguf(path)
-    else:
-        _check_archive_of(path)
-
-
-def _check_archive_of(path: Path) -> None:
+def _check_weights(path: Path) -> None:
     """Raises InputError or ModelLoadError for weights that are not whole or over a bound; passes over other files."""
     if path.suffix == ".safetensors":
-        read_header(path)
+        num_in_header(path)
     elif _matches(path.name, WEIGHT_FILES) and begins_as_archive(path):
         check_torch_checkpoint(path)
+
+
+def num_in_header(path: Path) -> int:
+    """How many numbers a safetensors file holds; the library holds its header against it, shape by shape.
+
+    Raises:
+        InputError: the file is not whole, or its header is too large or broken.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    size, bound = check_regular(path, FETCH).st_size, limits().file_bytes
+    with open(path, "rb") as file:
+        header_bytes = int.from_bytes(file.read(LENGTH_BYTES), "little")
+    if bound < header_bytes <= size:
+        problem = f"its header has {header_bytes} bytes, at most {bound} are read"
+        raise InputError(problem, where=str(path), fix=more("file_bytes"))
+    try:
+        with safe_open(path, framework="numpy") as tensors:
+            names = tensors.keys()
+            limits().check("entries", len(names), str(path), what="tensors")
+            return sum(prod(tensors.get_slice(name).get_shape()) for name in names)
+    except (SafetensorError, OSError) as error:
+        problem = f"not whole: {' '.join(str(error).split())[:160]}"
+        raise InputError(problem, where=str(path), fix=FETCH) from error
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:

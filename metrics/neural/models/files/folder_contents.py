@@ -11,7 +11,7 @@ outside the folder is read.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +24,10 @@ from .torch_checkpoint import read_torch_checkpoint
 
 T = TypeVar("T")
 WHOLE_FOLDER = "Give the folder of the whole model, or fetch it again"
+NOT_WHOLE = "The checkpoint is not whole, or not of this class"
+SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"
+FORMS = (SAFETENSORS, f"{SAFETENSORS}.index.json", PICKLE, f"{PICKLE}.index.json")
+FIX = "Fetch the files again"
 
 
 def read_settings(file: Path, kind: type[T]) -> T:
@@ -40,99 +44,39 @@ def read_settings(file: Path, kind: type[T]) -> T:
         raise ModelLoadError(error.problem, where=error.where, fix=error.fix) from error
 
 
-class CheckedTensors:
-    """The tensors of a model, each checked when it is taken.
+def load_strictly(module: Any, state: Mapping[str, Any], path: Path) -> Any:
+    """A torch module with the tensors of a state dict, which are those that it has, of their shapes, and numbers.
 
     Args:
+        module: the module, usually on the device "meta".
+        state: its state dict, without gradients; the module holds these tensors, in their precision.
         path: the file or folder, for messages.
-        state: its state dict; shapes and numbers are not trusted.
-        unused: a pattern of whole names that no score depends on; they are left out.
+
+    Raises:
+        ModelLoadError: a tensor is missing, left over, of another shape, not floating point or not finite.
     """
+    try:
+        module.load_state_dict(state, assign=True)
+    except RuntimeError as error:
+        # Behind its first line torch names what is missing, unexpected or of another shape.
+        problem = " ".join(str(error).partition(":")[2].split())[:400].rstrip(".")
+        raise ModelLoadError(problem, where=str(path), fix=NOT_WHOLE) from error
+    check_finite(module, path)
+    return module.requires_grad_(False)
 
-    def __init__(self, path: Path, state: Mapping[str, Any], unused: re.Pattern[str]) -> None:
-        self.path = path
-        # What has not been taken yet.
-        self.left: dict[str, Any] = {}
-        for key, value in state.items():
-            name = str(key)
-            if not unused.fullmatch(name):
-                self.left[name] = value
 
-    def state_of(self, module: Any, name_in_file: Callable[[str], str]) -> dict[str, Any]:
-        """The state dict of a module of torch: every weight that it has, each of its shape.
+def check_finite(module: Any, path: Path) -> None:
+    """Raises ModelLoadError for a weight that is not a finite number: attention may hide it from the outputs."""
+    import torch
 
-        name_in_file: the name here of a weight of the module.
-        """
-        shapes = {name: tuple(weight.shape) for name, weight in module.state_dict().items()}
-        self.demand(name_in_file(name) for name in shapes)
-        return {name: self.take(name_in_file(name), *shape) for name, shape in shapes.items()}
-
-    def linear(self, name: str, out: int | None, into: int | None) -> tuple[Any, Any]:
-        """Weight [out, in] and bias [out] of a linear layer."""
-        self.demand([f"{name}.weight", f"{name}.bias"])
-        weight = self.take(f"{name}.weight", out, into)
-        return weight, self.take(f"{name}.bias", weight.shape[0])
-
-    def all_used(self) -> None:
-        """Raises ModelLoadError if there are tensors that have not been taken."""
-        if self.left:
-            names = _first(self.left)
-            raise self.error(f"it has tensors that no model of its class uses: {names}")
-
-    def demand(self, names: Iterable[str]) -> None:
-        """Raises ModelLoadError if there are no such tensors."""
-        missing = [name for name in names if name not in self.left]
-        if missing:
-            raise self.error(f"it lacks tensors: {_first(missing)}")
-
-    def take(self, name: str, *shape: int | None) -> Any:
-        """The tensor, without gradient, of that shape (None for any width) or of any with one or two dimensions."""
-        import torch
-
-        value = self.left.pop(name)
-        floating = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-        if value.dtype not in floating:
-            raise self.error(f"{name} is of {value.dtype}, expected floating point")
-        actual = tuple(value.shape)
-        if not value.numel():
-            raise self.error(f"{name} has no numbers: its shape is {actual}")
-        if not _fits(actual, shape):
-            widths = ["any" if width is None else str(width) for width in shape]
-            expected = " x ".join(widths) or "one or two dimensions"
-            raise self.error(f"{name} has shape {actual}, expected {expected}")
+    for name, weight in module.named_parameters():
         # An infinite or undefined number anywhere shows in the least or the greatest.
-        extremes = torch.stack(torch.aminmax(value))  # [2]
-        if not extremes.isfinite().all():
-            raise self.error(f"{name} holds numbers that are not finite")
-        return value
-
-    def error(self, problem: str) -> ModelLoadError:
-        """An error about these tensors."""
-        fix = "The checkpoint is not whole, or not of this class"
-        return ModelLoadError(problem, where=str(self.path), fix=fix)
-
-
-def _fits(actual: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
-    """Whether a shape is the expected one; without one, whether it has one or two dimensions."""
-    if not expected:
-        return len(actual) in (1, 2)
-    if len(actual) != len(expected):
-        return False
-    return all(want in (None, have) for want, have in zip(expected, actual, strict=True))
-
-
-def _first(names: Iterable[str]) -> str:
-    """The first names, and how many more there are."""
-    listed = list(names)
-    text = ", ".join(listed[:4])
-    if len(listed) > 4:
-        text += f" and {len(listed) - 4} more"
-    return text
-
-
-SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"
-FORMS = (SAFETENSORS, f"{SAFETENSORS}.index.json", PICKLE, f"{PICKLE}.index.json")
-FIX = "Fetch the files again"
+        if not weight.is_floating_point():
+            raise ModelLoadError(f"{name} is of {weight.dtype}", where=str(path), fix=NOT_WHOLE)
+        if weight.numel() and not torch.stack(weight.detach().aminmax()).isfinite().all():
+            problem = f"{name} holds numbers that are not finite"
+            fix = "The file is damaged, or training went wrong: get another"
+            raise ModelLoadError(problem, where=str(path), fix=fix)
 
 
 def read_weights(folder: Path, skip: re.Pattern[str] | None = None) -> dict[str, Any]:

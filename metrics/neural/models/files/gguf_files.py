@@ -27,32 +27,18 @@ from typing import Any, cast
 
 import numpy as np
 
-from ....errors import DiscorankError, InputError, ModelLoadError, excerpt
+from ....errors import DiscorankError, InputError, ModelLoadError
 from ....optional_packages import require
 from ....storage.bounded_files import check_regular
 from ....storage.limits import limits, more
-from .model_sizes import TensorFile, check_needed, check_numbers, check_weights
 
 SUFFIX = ".gguf"
 # Nothing is fetched, no code is run.
 LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-DIMENSIONS = 4
+# Codes of types of values.
 TEXT, ARRAY = 8, 9
-# Codes of types: how struct reads one value.
-SCALARS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
-# Keys behind the name of the architecture, and what a configuration of transformers calls them.
-NUMBERS = {
-    "block_count": "num_hidden_layers",
-    "embedding_length": "hidden_size",
-    "feed_forward_length": "intermediate_size",
-    "attention.head_count": "num_attention_heads",
-    "attention.head_count_kv": "num_key_value_heads",
-    "attention.key_length": "head_dim",
-    "attention.value_length": "d_kv",
-    "context_length": "max_position_embeddings",
-    "expert_count": "num_experts",
-    "vocab_size": "vocab_size",
-}
+# Keys of what is repeated: layers, heads and experts.
+COUNT = "_count"
 
 
 def is_gguf(path: Path) -> bool:
@@ -61,39 +47,23 @@ def is_gguf(path: Path) -> bool:
 
 
 def check_gguf(path: Path) -> None:
-    """Looks at a GGUF file: whether it is whole, within the bounds, and of a model whose weights it holds.
+    """Check that a GGUF file is whole and within the bounds.
 
     Raises:
-        InputError: it is not whole, or says of itself what cannot be.
-        ModelLoadError: the packages that read it are not installed; it is one part of several; its weights cannot be
-            those of such a model.
+        InputError: it is not.
+        ModelLoadError: the packages that read it are not installed; it is one part of several.
     """
     require(str(path), "gguf", "accelerate")
-    where = str(path)
     check_regular(path, "Give a GGUF file")
-    reader = read_gguf(path)
-    parts = _value(reader, "split.count")
-    if parts not in (None, 1):
+    fields = read_gguf(path).fields
+    for key, field in fields.items():
+        number = field.contents() if field.types[0] != ARRAY else 0
+        if key.endswith(COUNT) and type(number) is int:
+            limits().check("layers", number, f"{path}: {key}")
+    parts = fields.get("split.count")
+    if parts is not None and parts.contents() != 1:
         fix = "Join the parts: llama-gguf-split --merge"
-        raise ModelLoadError(f"is one part of {parts}", where=where, fix=fix)
-    architecture = _value(reader, "general.architecture")
-    if not isinstance(architecture, str) or not architecture:
-        raise _broken(where, "no general.architecture")
-    config = {name: _value(reader, f"{architecture}.{key}") for key, name in NUMBERS.items()}
-    config = {name: value for name, value in config.items() if value is not None}
-    tokens = reader.fields.get("tokenizer.ggml.tokens")
-    config.setdefault("vocab_size", 0 if tokens is None else len(tokens.data))
-    check_numbers(config, where)
-    check_needed(config, where)
-    if type(config.get("hidden_size")) is int:
-        shapes = {one.name: tuple(reversed(one.shape.tolist())) for one in reader.tensors}
-        check_weights(config, [TensorFile(path, shapes)], where)
-
-
-def _value(reader: Any, key: str) -> Any:
-    """The number, truth value or text of a key; None where there is none, or an array."""
-    field = reader.fields.get(key)
-    return None if field is None or field.types[0] == ARRAY else field.contents()
+        raise ModelLoadError(f"is one part of {parts.contents()}", where=str(path), fix=fix)
 
 
 def read_gguf(path: str | os.PathLike[str], *_: Any) -> Any:
@@ -124,13 +94,14 @@ class _Bounds:
     """Bounds for the reader of the package: the end of the file, those of `Limits`; arrays are read whole."""
 
     data: Any
-    byte_order: str
+    gguf_scalar_to_np: Any
     tensors: list[Any]
 
     def __init__(self, path: str) -> None:
         self.where = path
         self.bound = limits().file_bytes  # offset that the header may reach
         self.num_items = 0  # of all arrays
+        self.num_texts = 0  # names of entries and tensors, and texts that are not in arrays
         super().__init__(path)  # type: ignore[call-arg]
 
     @property
@@ -150,30 +121,21 @@ class _Bounds:
             problem = f"its header has more than {self.bound} bytes"
             raise InputError(problem, where=self.where, fix=more("file_bytes"))
 
-    def _build_fields(self, offset: int, count: Any) -> Any:
-        if self.byte_order != "I":
-            fix = "Convert the model again"
-            raise InputError("its bytes are in the other order", where=self.where, fix=fix)
-        limits().check("entries", int(count), self.where, what="members")
-        return self.package._build_fields(offset, count)
-
-    def _build_tensor_info(self, offset: int, count: Any) -> Any:
-        limits().check("entries", int(count), self.where, what="tensors")
-        return self.package._build_tensor_info(offset, count)
+    def _get_str(self, offset: int) -> Any:
+        """As the package's; raises InputError for more entries and tensors than are read."""
+        self.num_texts += 1
+        limits().check("entries", self.num_texts, self.where)
+        return self.package._get_str(offset)
 
     def _build_tensors(self, start: int, fields: Any) -> None:
         """As the package's; raises InputError for tensors without numbers, or that share some."""
         self.bound = len(self.data)
         self.package._build_tensors(start, fields)
         end = 0
-        for tensor in sorted(self.tensors, key=lambda tensor: tensor.data_offset):
-            if not tensor.n_elements or not 1 <= len(tensor.shape) <= DIMENSIONS:
-                raise _broken(
-                    self.where, f"{tensor.name!r:.60} is {excerpt(tensor.shape.tolist())}"
-                )
-            if tensor.data_offset < end:
-                raise _broken(self.where, f"{tensor.name!r:.60} begins inside another tensor")
-            end = tensor.data_offset + tensor.n_bytes
+        for offset, size, name in sorted((t.data_offset, t.n_bytes, t.name) for t in self.tensors):
+            if offset < end or not size:
+                raise _broken(self.where, f"{name!r:.60} is empty or begins inside another tensor")
+            end = offset + size
 
     def _get_field_parts(self, offset: int, kind: int) -> Any:
         """As the package's: bytes, parts, the numbers of the parts that are values, and types."""
@@ -184,20 +146,17 @@ class _Bounds:
         kind, length = int(self._get(offset, "<u4")[0]), int(self._get(offset + 4, "<u8")[0])
         start = offset + 12
         self.num_items += length
-        if self.num_items > limits().tokens:
-            problem = f"arrays of more than {limits().tokens} items"
-            raise InputError(problem, where=self.where, fix=more("tokens"))
+        limits().check("tokens", self.num_items, self.where, what="items in arrays")
+        item = GGUFValueType(kind)
         if kind == TEXT:
             values, end = self._texts(start, length)
-        elif kind in SCALARS:
-            form = f"<{length}{SCALARS[kind]}"
-            end = start + struct.calcsize(form)
-            self._check_end(end)
+        elif item in self.gguf_scalar_to_np:
+            numbers = self._get(start, self.gguf_scalar_to_np[item], length)
             # of a number the first item is read
-            values = [(value,) for value in struct.unpack_from(form, memoryview(self.data), start)]
+            values, end = numbers.reshape(-1, 1).tolist(), start + numbers.nbytes
         else:
             raise _broken(self.where, f"an array of the type {kind}")
-        types = [GGUFValueType.ARRAY, GGUFValueType(kind)] if length else [GGUFValueType.ARRAY]
+        types = [GGUFValueType.ARRAY, item] if length else [GGUFValueType.ARRAY]
         return end - offset, values, list(range(length)), types
 
     def _texts(self, offset: int, count: int) -> tuple[list[Any], int]:
@@ -208,9 +167,7 @@ class _Bounds:
         texts = []
         for _ in range(count):
             start = offset + 8
-            if start > longest:
-                self._check_end(start)
-            offset = start + length_of(data, offset)[0]
+            offset = start + (length_of(data, offset)[0] if start <= longest else 0)
             if offset > longest:
                 self._check_end(offset)
             texts.append(bytes(data[start:offset]))

@@ -33,21 +33,13 @@ from ....storage.checksums import DIGITS as DIGITS
 from ....storage.checksums import KEY, remembered_digest, with_checksum
 from ....storage.checksums import MARK as MARK
 from ....storage.checksums import check as check_sum
+from .folder_checks import TOKENIZER_FILES as TOKENIZER_FILES
 from .folder_checks import check_model, gguf_file_in
 from .gguf_files import SUFFIX
 
 # Of the JSON file of a folder that discorank wrote: the key of the digests of all other files.
 FILES = "files"
 SETTINGS_FILES = ("config.json", "hparams.yaml", "sescore2.json", "*.index.json")
-TOKENIZER_FILES = (
-    "tokenizer*.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.*",
-    "merges.txt",
-    "*.model",
-    "*.spm",
-)
 # Read where a model generates, no part of a digest.
 GENERATION_FILES = ("generation_config.json", "chat_template.jinja")
 # Of these, only the first kind that is there.
@@ -85,12 +77,25 @@ def locate(
     return fetched
 
 
-# what the hub's client raises: no network or offline mode, models behind a licence, names that it has not
-UNREACHABLE = frozenset(
-    {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "ConnectError", "ConnectionError"}
+FIX = 'Give a local folder, model="FOLDER", or check the name and the network'
+# What the hub's client raises, by the names of the classes: the problem, and what to do.
+HUB_ERRORS = (
+    (
+        {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "ConnectError", "ConnectionError"},
+        "not on this machine, and the hub cannot be reached",
+        'Give a local folder, model="FOLDER", or set HF_HOME to a folder where it was downloaded',
+    ),
+    (
+        {"GatedRepoError"},
+        "the hub gives it only to those whom it knows",
+        "Accept its licence on the hub and set HF_TOKEN",
+    ),
+    (
+        {"RepositoryNotFoundError", "RevisionNotFoundError", "HFValidationError"},
+        "there is no local folder and no model on the hub of this name",
+        FIX,
+    ),
 )
-GATED = frozenset({"GatedRepoError"})
-NOT_THERE = frozenset({"RepositoryNotFoundError", "RevisionNotFoundError", "HFValidationError"})
 
 
 def _is_path(model: str) -> bool:
@@ -116,25 +121,13 @@ def _fetched(model: str, revision: str | None, weights: bool, also: tuple[str, .
 
 def _not_fetched(model: str, error: Exception) -> ModelLoadError:
     """The error to show for one of the hub's client."""
-    kinds = {kind.__name__ for kind in type(error).__mro__}
-    fix = 'Give a local folder, model="FOLDER", or check the name and the network'
-    if kinds & UNREACHABLE:
-        problem = "not on this machine, and the hub cannot be reached"
-        fix = 'Give a local folder, model="FOLDER", or set HF_HOME to a folder where it was downloaded'
-        if model.startswith("sentence-transformers/"):
-            fix += (
-                '. For English a package brings such an encoder: --model minilm, or model="minilm"'
-            )
-    elif kinds & GATED:
-        problem = "the hub gives it only to those whom it knows"
-        fix = "Accept its licence on the hub and set HF_TOKEN"
-    elif kinds & NOT_THERE:
-        problem = "there is no local folder and no model on the hub of this name"
-    else:
-        message = " ".join(str(error).split())[:200]
-        problem = (
-            f"no local folder has this name, and the hub gave {type(error).__name__}: {message}"
-        )
+    message = " ".join(str(error).split())[:200]
+    problem = f"no local folder has this name, and the hub gave {type(error).__name__}: {message}"
+    fix = FIX
+    for kinds, known_problem, known_fix in HUB_ERRORS:
+        if any(kind.__name__ in kinds for kind in type(error).__mro__):
+            problem, fix = known_problem, known_fix
+            break
     near = get_close_matches(model.lower(), BUNDLED, n=1, cutoff=0.6)
     hint = f"Did you mean {near[0]!r}, which a package brings? " if near else ""
     return ModelLoadError(problem, where=f"model {model!r}", fix=f"{hint}{fix}")

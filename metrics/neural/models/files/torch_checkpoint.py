@@ -7,7 +7,7 @@ open is checked here:
     entries that unpack to more than the file           the directory of the archive, before torch reads it
     a pickle, or names in it, without end               `file_bytes`, `CLASSES`
     makers of memory or of copies in the pickle         `MAKERS`, refused by their names
-    tuples in tuples in the pickle                      `TUPLE_DEPTH`, `TUPLE_SIZE`, `INSTRUCTIONS`
+    tuples in tuples in the pickle                      `TUPLE_SIZE`, `INSTRUCTIONS`
     one number repeated, one storage in many tensors    `TorchCheckpoint.tensors`
     modules that hold each other                        `TorchCheckpoint.tensors`
 
@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 from ....errors import InputError, ModelLoadError, excerpt
 from ....storage.bounded_files import check_archive
@@ -36,8 +36,8 @@ CLASSES = 1 << 10
 ENTRIES, NAME_CHARACTERS = 1 << 16, 1 << 10
 # How often the numbers of a file may be in tensors: tied weights are there up to four times.
 COPIES = 8
-# Tuples in tuples, and values in one of them: shapes and arguments of tensors have few.
-TUPLE_DEPTH, TUPLE_SIZE = 100, 1 << 20
+# Values in a tuple and the tuples in it: shapes and arguments of tensors have few.
+TUPLE_SIZE = 1 << 12
 # Of a pickle; a tensor has some forty.
 INSTRUCTIONS = 1 << 22
 # Admitted by torch, but they fill memory, or copy tensors that repeat a number.
@@ -70,11 +70,6 @@ class Stub:
     def __repr__(self) -> str:
         return f"<{self.path}>"
 
-    @property
-    def is_module(self) -> bool:
-        """Whether it stands for a torch module."""
-        return "_modules" in self.attributes
-
 
 @dataclass(frozen=True, slots=True)
 class TorchCheckpoint:
@@ -91,16 +86,14 @@ class TorchCheckpoint:
                 buffers and those of the modules below it, under the names and in the order of its state dict.
 
         Raises:
-            ModelLoadError: `part` is neither, a value is no tensor, or tensors have more numbers than the file.
+            ModelLoadError: `part` is neither, a value is not a tensor, or tensors have more numbers than the file.
         """
-        if isinstance(part, dict):
-            named = iter(part.items())
-        elif isinstance(part, Stub) and part.is_module:
-            named = self._walk(part)
-        else:
+        try:
+            named = part.items() if isinstance(part, dict) else self._walk(part)
+            tensors = {name: self._tensor(name, value) for name, value in named}
+        except (AttributeError, TypeError, ValueError) as error:
             problem = f"found {excerpt(part)}, expected tensors by name or a torch module"
-            raise self.error(problem)
-        tensors = {self._name(name): self._tensor(name, value) for name, value in named}
+            raise self.error(problem) from error
         num_bytes = sum(tensor.nbytes for tensor in tensors.values())
         size = self.path.stat().st_size
         if num_bytes > COPIES * size:
@@ -111,16 +104,12 @@ class TorchCheckpoint:
         """An error about this file."""
         return ModelLoadError(problem, where=str(self.path), fix=fix)
 
-    def _name(self, name: Any) -> str:
-        if not isinstance(name, str) or len(name) > NAME_CHARACTERS:
-            problem = f"found a tensor called {excerpt(name)}, expected a short text"
-            raise self.error(problem)
-        return name
-
-    def _tensor(self, name: str, value: Any) -> Any:
+    def _tensor(self, name: Any, value: Any) -> Any:
         """A dense tensor without gradient that repeats none of its numbers."""
         import torch
 
+        if not isinstance(name, str) or len(name) > NAME_CHARACTERS:
+            raise self.error(f"found a tensor called {excerpt(name)}, expected a short text")
         if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
             raise self.error(f"{name} is {excerpt(value)}, expected a tensor")
         if value.device.type != "cpu" or value.untyped_storage().nbytes() < value.nbytes:
@@ -130,34 +119,32 @@ class TorchCheckpoint:
 
     def _walk(self, module: Stub) -> Iterator[tuple[str, Any]]:
         """Names and values below a module; a module held twice is walked twice, as torch does."""
-        waiting: list[tuple[str, Any]] = [("", module)]
+        waiting: list[tuple[str, Any]] = [(name, value) for name, value in _members("", module)]
         for _ in range(ENTRIES):
             if not waiting:
                 return
-            prefix, value = waiting.pop()
-            if not (isinstance(value, Stub) and value.is_module):
-                yield prefix, value
-            elif len(prefix) > NAME_CHARACTERS or len(waiting) > ENTRIES:
+            name, value = waiting.pop()
+            if not (isinstance(value, Stub) and "_modules" in value.attributes):
+                yield name, value
+                continue
+            waiting += _members(f"{name}.", value)
+            if len(name) > NAME_CHARACTERS or len(waiting) > ENTRIES:
                 break
-            else:
-                waiting += reversed(list(self._members(prefix, value)))
         raise self.error(f"its modules hold each other, or more than {ENTRIES} parts")
 
-    def _members(self, prefix: str, module: Stub) -> Iterator[tuple[str, Any]]:
-        """Names and values of the parameters, persistent buffers and modules that a module holds."""
+
+def _members(prefix: str, module: Stub) -> list[tuple[str, Any]]:
+    """Names and values of what a module holds, the last first: parameters, persistent buffers, modules."""
+    members: list[tuple[str, Any]] = []
+    for kind in ("_modules", "_buffers", "_parameters"):
+        held = module.attributes.get(kind) or {}
         passing = module.attributes.get("_non_persistent_buffers_set") or ()
-        for kind in ("_parameters", "_buffers", "_modules"):
-            members = module.attributes.get(kind) or {}
-            if not isinstance(members, dict) or not isinstance(passing, (set, tuple)):
-                owner = prefix or "the module"
-                raise self.error(f"{owner} has {excerpt(members)} as {kind}, expected a mapping")
-            for name, value in members.items():
-                if value is None or (kind == "_buffers" and name in passing):
-                    continue
-                path = self._name(name)
-                if prefix:
-                    path = f"{prefix}.{path}"
-                yield path, value
+        members += [
+            (f"{prefix}{name}", value)
+            for name, value in reversed(held.items())
+            if value is not None and not (kind == "_buffers" and name in passing)
+        ]
+    return members
 
 
 def read_torch_checkpoint(path: str | Path) -> TorchCheckpoint:
@@ -204,57 +191,45 @@ def check_torch_checkpoint(path: Path) -> None:
         pass
 
 
-class _Tuple(NamedTuple):
-    """How deep a value is, and how many values it holds, counted as often as they stand in it."""
-
-    depth: int = 0
-    size: int = 1
-
-
 class _Stack:
-    """The stack of a pickle, followed without making anything; other values than tuples are all alike."""
+    """The stack of a pickle, followed without making anything: how many values each value holds, itself counted.
+
+    Values in a tuple count as often as they are in it; all values but tuples count as one.
+    """
 
     def __init__(self) -> None:
-        self._values: list[_Tuple] = []
-        self._marks: list[int] = []  # how many values stand before each
-        self._memo: dict[int, _Tuple] = {}
+        self._sizes: list[int] = []
+        self._marks: list[int] = []  # how many values are before each
+        self._memo: dict[int, int] = {}
 
     def follow(self, code: pickletools.OpcodeInfo, argument: Any) -> None:
-        """Does what an instruction does; raises InputError for a tuple that is too deep or too large."""
-        name, values = code.name, self._values
+        """Do what an instruction does; raises InputError for a tuple that is too large."""
+        name, sizes = code.name, self._sizes
         if name == "MARK":
-            self._marks.append(len(values))
-        elif name == "POP" and self._marks and self._marks[-1] == len(values):
+            self._marks.append(len(sizes))
+        elif name == "POP" and self._marks and self._marks[-1] == len(sizes):
             self._marks.pop()
-        elif name.startswith("TUPLE"):
-            self._make_tuple(int(name[5:]) if name[5:] else None)
         elif name == "DUP":
-            values.append(values[-1])
+            sizes.append(sizes[-1])
         elif name == "MEMOIZE" or name.endswith("PUT"):
-            self._memo[len(self._memo) if argument is None else int(argument)] = values[-1]
+            self._memo[len(self._memo) if argument is None else int(argument)] = sizes[-1]
         elif name.endswith("GET"):
-            values.append(self._memo[int(argument)])
+            sizes.append(self._memo[int(argument)])
         else:
             self._replace(code)
 
-    def _make_tuple(self, count: int | None) -> None:
-        """Puts a tuple in the place of its values: so many, or those behind the last mark."""
-        values = self._values
-        start = self._marks.pop() if count is None else len(values) - count
-        parts = values[start:]
-        depth = 1 + max((part.depth for part in parts), default=0)
-        size = 1 + sum(part.size for part in parts)
-        if depth > TUPLE_DEPTH or size > TUPLE_SIZE:
-            raise InputError("its pickle holds tuples in tuples without end")
-        values[start:] = [_Tuple(depth, size)]
-
     def _replace(self, code: pickletools.OpcodeInfo) -> None:
-        """Puts what any other instruction makes in the place of what it takes."""
+        """Put the values that any other instruction makes in the place of those that it takes."""
         before = code.stack_before
-        start = len(self._values) - len(before)
+        start = len(self._sizes) - len(before)
         if pickletools.markobject in before:
             start = self._marks.pop() - before.index(pickletools.markobject)
-        self._values[start:] = [_Tuple()] * len(code.stack_after)
+        size = 1
+        if "TUPLE" in code.name:
+            size += sum(self._sizes[start:])
+            if size > TUPLE_SIZE:
+                raise InputError("its pickle holds tuples in tuples without end")
+        self._sizes[start:] = [size] * len(code.stack_after)
 
 
 def _check_tuples(pickled: bytes) -> None:
@@ -307,30 +282,21 @@ def _check_entries(path: Path, entries: list[zipfile.ZipInfo]) -> None:
 
 
 def _stubs(path: Path, names: list[str]) -> list[Any]:
-    """A stub for every name that torch does not admit, with that name."""
+    """A stub for every name that torch does not admit, with that name; mappings with a default are plain ones."""
     if len(names) > CLASSES:
         raise _refused(path, f"its pickle names more than {CLASSES} classes")
+    stubs: list[Any] = []
     for name in names:
         if name.partition(".")[0] in BLOCKED:
             raise _refused(path, f"its pickle names {name!r:.80}, which no weights need")
-    return [(_stub_class(name), name) for name in names]
+        stub = type(name, (Stub,), {"path": name, "__slots__": ()})
+        stubs.append((_plain_mapping if name == "collections.defaultdict" else stub, name))
+    return stubs
 
 
-def _stub_class(path: str) -> type:
-    """The stub of one class of a file; mappings with a default are plain ones, as they are filled."""
-    if path == "collections.defaultdict":
-        return _PlainMapping
-    return type(path, (Stub,), {"path": path, "__slots__": ()})
-
-
-class _PlainMapping(Stub):
-    """Makes plain mappings."""
-
-    __slots__ = ()
-
-    def __new__(cls, *_: Any, **__: Any) -> Any:
-        """An empty mapping."""
-        return {}
+def _plain_mapping(*_: Any) -> dict[Any, Any]:
+    """A mapping in the place of one with a default, to be filled."""
+    return {}
 
 
 def _refused(path: Path, problem: str, fix: str = FETCH) -> ModelLoadError:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -57,7 +57,6 @@ class FeaturesOptions:
         top: how many systems are good, and how many bad.
         nouns: what finds the nouns that foci are, as in ds-focus.
         sentences: what splits plain texts: rule, pysbd:LANGUAGE, or your own module:function.
-        parser: what parses the texts: english or isanlp.
         role_model: a classifier of discourse roles; without one, there are no features of roles.
         format: output format.
     """
@@ -67,7 +66,6 @@ class FeaturesOptions:
     top: Annotated[int, Field(ge=1)] = 2
     nouns: str = "hanta:en"
     sentences: str = "rule"
-    parser: Literal["english", "isanlp"] = "english"
     role_model: str | None = None
     format: Format = "table"
 
@@ -149,7 +147,7 @@ def shares_of_texts(
     """The features of every text."""
     texts = list(dict.fromkeys(text for own in groups for some in own.values() for text in some))
     foci = Cohesion(nouns=options.nouns, sentences=options.sentences)
-    trees = DR(parser=options.parser)
+    trees = DR()
     if lang:
         foci, trees = foci.for_language(lang), trees.for_language(lang)
     reader, source = FocusReader(foci), TreeSource(trees)

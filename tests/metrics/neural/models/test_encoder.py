@@ -238,7 +238,7 @@ WORD, BIAS = "embeddings.word_embeddings.weight", "encoder.layer.1.output.dense.
     [
         ([BIAS], {}, [BIAS]),
         ([], {"other": 0, "more": 0}, ["more", "other"]),
-        ([], {WORD: 1}, [WORD, "(481, 32)"]),
+        ([], {WORD: 1}, [WORD, "481, 32"]),
         ([BIAS], {"other": 0}, [BIAS, "other"]),
     ],
 )

@@ -337,7 +337,7 @@ HARMFUL: dict[str, tuple[Callable[[], bytes], str]] = {
         "tuples",
     ),
     "deep tuples behind marks": (
-        lambda: pickled(b"\x80\x02}(" + b"(" * 1000 + b"N" + b"t" * 1000 + b"Nu."),
+        lambda: pickled(b"\x80\x02}(" + b"(" * 5000 + b"N" + b"t" * 5000 + b"Nu."),
         "tuples",
     ),
     "many marks over many values": (

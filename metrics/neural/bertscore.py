@@ -27,19 +27,19 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import InputError, ModelLoadError
-from ...representations import Block, FloatArray, IntArray, Ragged, Reps, transposed
-from ...scorer import Info
-from ...spec.checked_settings import settings
-from ...storage.bounded_files import read_small_text
-from ...storage.checksums import DIGITS
-from ...text.texts import Item, Text
-from ..models.attention import ROWS, Slab, Spans, slabs_of
-from ..models.context_tokens import Frame, Reader
-from ..models.encoder import Encoder
-from ..models.files import model_files
-from ..models.pretrained import pretrained, tokenizer_of
-from ..models.settings import ContextModelMetric, EncoderScorer
+from ..errors import InputError, ModelLoadError
+from ..representations import Block, FloatArray, IntArray, Ragged, Reps, transposed
+from ..scorer import Info
+from ..spec.checked_settings import settings
+from ..storage.bounded_files import read_small_text
+from ..storage.checksums import DIGITS
+from ..text.texts import Item, Text
+from .models.attention import ROWS, Slab, Spans, slabs_of
+from .models.context_tokens import Frame, Reader
+from .models.encoder import Encoder
+from .models.files import model_files
+from .models.pretrained import pretrained, tokenizer_of
+from .models.settings import ContextModelMetric, EncoderScorer
 
 # Tokens of the texts that are rows, and of those that are columns, of one product.
 CPU_TILE, GPU_TILE = (512, 4096), (8192, 16384)
@@ -255,7 +255,7 @@ class _SortedTexts(NamedTuple):
 
 def _match(a: _SortedTexts, b: _SortedTexts) -> tuple[FloatArray, FloatArray]:
     """Weighted means of the best matches of the tokens of `a` in `b`, and of those of `b` in `a`, [n_a, n_b] each."""
-    from ..models.linear_products import linear
+    from .models.linear_products import linear
 
     cosines = linear(a.vectors, b.vectors)  # [tokens of a, tokens of b], spare ones included
     slabs_a = slabs_of(a.lengths.tolist())
@@ -341,7 +341,6 @@ class BERTScore(ContextModelMetric):
             own in whole documents that are compared pairwise.
     """
 
-    counts_passes: ClassVar[bool] = True
     default_model: ClassVar[str] = "minilm"
     layer: int | None = None
     match: Literal["sentence", "all"] | None = None

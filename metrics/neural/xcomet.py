@@ -6,9 +6,7 @@
 The inputs are read side by side, the hypothesis first; labels of its tokens are averaged over them (1/6, 1/3, 1/2).
 ``xcomet`` reads source and reference, or the reference alone where no source is given; ``xcomet-qe`` the source alone.
 At most 1, may fall below 0, higher is better, not symmetric; an empty text is scored like any other. mqm counts
-mistakes, not mistakes per word, so scores of long texts are low. With ``output="errors"`` a value is the sum of the
-penalties, as in MQM: lower is better, and the mean over a system's segments tells systems apart whose texts all have
-the worst mqm. With ``context=1`` two sentences, joined by a blank,
+mistakes, not mistakes per word, so scores of long texts are low. With ``context=1`` two sentences, joined by a blank,
 are scored as one text; a document is the mean of its windows.
 
 XCOMET's spans of mistakes, from the label probabilities of tokens, and their penalties.
@@ -27,18 +25,16 @@ Scorer of XCOMET: up to three inputs per pair; that of hypothesis and source is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from math import inf
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import InputError, ModelLoadError
-from ...execution.store import Store, in_batches
-from ...representations import (
+from ..errors import ModelLoadError
+from ..execution.store import Store, in_batches
+from ..representations import (
     TRUNCATION_COLUMN,
     Block,
     FloatArray,
@@ -50,49 +46,55 @@ from ...representations import (
     cell_rows,
     hypothesis_rows,
 )
-from ...scorer import Info, Scorer
-from ...spec.checked_settings import Field, settings
-from ...text.texts import Item, Text, Truncation
-from ..comet.metric import CometCheckpointMetric, JoinedTexts, SideBySide
-from ..comet.network import Head, Mixer
-from ..models.context_tokens import Reader
-from ..models.encoder import Encoder
-from ..models.settings import ContextModelMetric, JoinedScorer
+from ..scorer import Info, Scorer
+from ..spec.checked_settings import Field, settings
+from ..text.texts import Item, Text, Truncation
+from .comet.metric import CometCheckpointMetric, JoinedTexts, SideBySide
+from .comet.network import Head, Mixer
+from .models.context_tokens import Reader
+from .models.encoder import Encoder
+from .models.settings import JoinedScorer, WindowMetric, as_rows, in_row
 
-# Sentences before the current one that a window may have.
-MAX_CONTEXT = 1
+Rule = Literal["reference", "clean"]
+Severity = Literal["minor", "major", "critical"]
+SEVERITIES: tuple[Severity, ...] = ("minor", "major", "critical")
+# Penalty of each label.
+PENALTIES = np.array([0.0, 1.0, 5.0, 10.0])
+WORST = 25.0
+# Weights of the sentence scores with source, with reference, with both, and of mqm; of the labels of the three inputs.
+SENTENCE_WEIGHTS, MQM_WEIGHT = (0.12, 0.33, 0.33), 0.22
+LABEL_WEIGHTS = (1 / 6, 1 / 3, 1 / 2)
+# Where there is one input, its score has the weights of all three.
+ONE_INPUT_WEIGHT = sum(SENTENCE_WEIGHTS)
+# Pairs whose label probabilities are held together.
+PAIRS = 1 << 12
+# How tokenizers write a token that is a blank alone.
+BLANKS = ("▁", "Ġ", " ")
+# From about this length on, scores are known to sink with length.
+LONG_TOKENS = 200
 
 
-class XCometMetric(CometCheckpointMetric):
-    """Loading of a checkpoint, and spans, for both metrics."""
+@settings
+class XCometMetric(WindowMetric, CometCheckpointMetric):
+    """Loading of a checkpoint, and spans, for both metrics.
 
-    decode: Rule
-    decoding_threshold: float | None
-    output: Output
+    Args:
+        model: an XCOMET folder, its .ckpt file, or a name on the hub.
+        decode: how spans of mistakes are found: reference, as in the released code, or clean, in the text alone.
+        decoding_threshold: a token has a mistake where the probabilities of mistakes add up to more than this; where no
+            mistake is less probable than any if not given.
+    """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.context > MAX_CONTEXT:
-            raise InputError(
-                f"context={self.context}: it reads 512 tokens of all texts together, and long texts score low",
-                where=self.name,
-                fix=f"At most {MAX_CONTEXT} sentence of context",
-            )
-        if self.output == "errors":
-            # The direction is that of the class but here.
-            info = replace(type(self).info, higher_is_better=False, bounds=(0, inf))
-            object.__setattr__(self, "info", info)
-
-    @classmethod
-    def cited(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
-        """The paper of XCOMET; its windows are in no paper."""
-        return cls.info.papers
+    default_model: ClassVar[str] = "Unbabel/XCOMET-XL"
+    max_context: ClassVar[int] = 1
+    decode: Rule = "reference"
+    decoding_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
 
     def load(self) -> Scorer:
         """The checkpoint, with its encoder's configuration and tokenizer."""
         self.check_files()
         checkpoint = self.checkpoint()
-        if checkpoint.settings.word_layer is None or checkpoint.word_labels is None:
+        if checkpoint.settings.word_layer is None:
             problem = f"a {checkpoint.kind} has no labels of words, expected an xcomet_metric"
             raise ModelLoadError(
                 problem, where=f"{self.name}: {checkpoint.path}", fix="Use comet or comet-qe"
@@ -103,11 +105,10 @@ class XCometMetric(CometCheckpointMetric):
             parts.mixer,
             parts.head,
             checkpoint.settings.word_layer,
-            checkpoint.word_labels,
+            parts.trained["hidden2tag"],
             parts.joining,
         )
-        finding = Settings(self.decode, self.decoding_threshold, self.output)
-        scorer = XCometScorer(self, parts.reader, inputs, finding)
+        scorer = XCometScorer(self, parts.reader, inputs)
         scorer.identity += parts.stamp
         return scorer
 
@@ -138,22 +139,10 @@ class XComet(XCometMetric):
     """Score and mistakes of a hypothesis, given a reference, and the source where there is one.
 
     Args:
-        model: an XCOMET folder, its .ckpt file, or a name on the hub.
-        encoder_path: folder or hub name with the encoder's configuration and tokenizer; the checkpoint names one.
-        decode: how spans of mistakes are found: reference, as in the released code, or clean, in the text alone.
-        decoding_threshold: a token has a mistake where the probabilities of mistakes add up to more than this; where no
-            mistake is less probable than any if not given.
-        output: score; mqm, the part of it that counts mistakes; or errors, their summed penalties, not capped at 25,
-            lower is better.
         context_from: whose target context a hypothesis is read in; if not given, the reference's in `score`, and its
             own in whole documents that are compared pairwise.
     """
 
-    default_model: ClassVar[str] = "Unbabel/XCOMET-XL"
-    encoder_path: str | None = None
-    decode: Rule = "reference"
-    decoding_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
-    output: Output = "score"
     context_from: Literal["reference", "hypothesis"] | None = None
     name: ClassVar[str] = "xcomet"
     info: ClassVar[Info] = Info(
@@ -172,23 +161,8 @@ class XComet(XCometMetric):
 
 @settings
 class XCometQE(XCometMetric):
-    """Score and mistakes of a hypothesis, given the source.
+    """Score and mistakes of a hypothesis, given the source."""
 
-    Args:
-        model: an XCOMET folder, its .ckpt file, or a name on the hub.
-        encoder_path: folder or hub name with the encoder's configuration and tokenizer; the checkpoint names one.
-        decode: how spans of mistakes are found: reference, as in the released code, or clean, in the text alone.
-        decoding_threshold: a token has a mistake where the probabilities of mistakes add up to more than this; where no
-            mistake is less probable than any if not given.
-        output: score; mqm, the part of it that counts mistakes; or errors, their summed penalties, not capped at 25,
-            lower is better.
-    """
-
-    default_model: ClassVar[str] = "Unbabel/XCOMET-XL"
-    encoder_path: str | None = None
-    decode: Rule = "reference"
-    decoding_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
-    output: Output = "score"
     name: ClassVar[str] = "xcomet-qe"
     info: ClassVar[Info] = Info(
         summary="trained regression and marked mistakes without a reference",
@@ -201,14 +175,6 @@ class XCometQE(XCometMetric):
         bucketed=True,
         version=2,
     )
-
-
-Rule = Literal["reference", "clean"]
-Severity = Literal["minor", "major", "critical"]
-SEVERITIES: tuple[Severity, ...] = ("minor", "major", "critical")
-# Penalty of each label.
-PENALTIES = np.array([0.0, 1.0, 5.0, 10.0])
-WORST = 25.0
 
 
 class TokenSpans(NamedTuple):
@@ -272,48 +238,20 @@ def spans_of(labels: Ragged, is_blank: NDArray[np.bool_], rule: Rule) -> TokenSp
     return TokenSpans(text, begin - start, end - start, values[begin])
 
 
-def penalties_of(spans: TokenSpans, num_texts: int) -> FloatArray:
-    """The summed penalties of every text, [texts]."""
-    return np.bincount(spans.text, PENALTIES[spans.label], num_texts).astype(np.float64)
-
-
-def mqm_of(penalties: FloatArray) -> FloatArray:
-    """(25 - min(25, penalties)) / 25 of every text, [texts]."""
+def mqm_of(spans: TokenSpans, num_texts: int) -> FloatArray:
+    """(25 - min(25, summed penalties)) / 25 of every text, [texts]."""
+    penalties = np.bincount(spans.text, PENALTIES[spans.label], num_texts).astype(np.float64)
     return (WORST - np.minimum(WORST, penalties)) / WORST
-
-
-# Weights of the sentence scores with source, with reference, with both, and of mqm; of the labels of the three inputs.
-SENTENCE_WEIGHTS, MQM_WEIGHT = (0.12, 0.33, 0.33), 0.22
-LABEL_WEIGHTS = (1 / 6, 1 / 3, 1 / 2)
-# Where there is one input, its score has the weights of all three.
-ONE_INPUT_WEIGHT = sum(SENTENCE_WEIGHTS)
-# Pairs whose label probabilities are held together.
-PAIRS = 1 << 12
-# How tokenizers write a token that is a blank alone.
-BLANKS = ("▁", "Ġ", " ")
-# From about this length on, scores are known to sink with length.
-LONG_TOKENS = 200
-
-# What a value is: the whole score, mqm alone, or the summed penalties that mqm is made of.
-Output = Literal["score", "mqm", "errors"]
 
 
 class XCometScorer(JoinedScorer):
     """Represents a text by its ids and its characters; compares by the encoder, the estimator and the labels."""
 
-    def __init__(
-        self, metric: ContextModelMetric, reader: Reader, inputs: InputReader, settings: Settings
-    ) -> None:
-        self.info = metric.info
-        self.reader = reader
-        self.inputs = inputs
-        encoder = inputs.encoder
-        self.encoder = encoder
-        self.settings = settings
-        self.batch_tokens = encoder.batch_tokens
-        self.identity = metric.identity(encoder.device)
+    def __init__(self, metric: XCometMetric, reader: Reader, inputs: InputReader) -> None:
+        super().__init__(metric, inputs.encoder, inputs.joining.max_tokens)
+        self.reader, self.inputs, self.encoder = reader, inputs, inputs.encoder
+        self.rule, self.threshold = metric.decode, metric.decoding_threshold
         self.joining = inputs.joining
-        self.max_tokens = inputs.joining.max_tokens
         self.is_warned = False
         # Tokens that are nothing but a blank.
         tokenizer = reader.tokenizer
@@ -326,18 +264,12 @@ class XCometScorer(JoinedScorer):
         windows = [item.window for item in items]
         read = self.reader.read([Item(window) for window in windows])
         ids = read["ids"]
-        encoded = [window.encode("utf-8", "surrogatepass") for window in windows]
-        characters = Ragged.of_rows([np.frombuffer(text, np.uint8) for text in encoded])
-        truncation = read[TRUNCATION_COLUMN]
-        return Reps({"ids": ids, "text": characters, TRUNCATION_COLUMN: truncation}), ids.lengths
+        columns = {"ids": ids, "text": as_rows(windows)}
+        return Reps({**columns, TRUNCATION_COLUMN: read[TRUNCATION_COLUMN]}), ids.lengths
 
     def sequence_lengths(self, lengths: IntArray, block: Block) -> IntArray:
         """One for every hypothesis with its source, and with its references one or two for every pair."""
         return self.joining.lengths(lengths, block, block.source >= 0, self.info.needs_references)
-
-    def flops(self, lengths: IntArray) -> float:
-        """Those of the encoder."""
-        return self.encoder.flops(lengths)
 
     def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
         """Whether the longest sequence of a block loses its end; warns once of long ones, whose scores sink."""
@@ -365,41 +297,19 @@ class XCometScorer(JoinedScorer):
 
     def _alike(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values of blocks that all have a source or all have none."""
-        ids = reps["ids"]
-        h, s = hypothesis_rows(blocks)
-        if not self.info.needs_references:
-            return by_hypothesis(self._in_parts(ids, h, None, s, np.arange(len(h))), blocks)
-        hypotheses, references = cell_rows(blocks)
-        if blocks[0].source < 0:
-            return by_block(self._in_parts(ids, hypotheses, references, None, None), blocks)
-        # The place of each pair's hypothesis among those of all blocks.
-        num_references = np.repeat(
-            [len(block.references) for block in blocks], [len(block.hypotheses) for block in blocks]
-        )
-        owner = np.repeat(np.arange(len(h)), num_references)
-        return by_block(self._in_parts(ids, hypotheses, references, s[owner], owner), blocks)
-
-    def _in_parts(
-        self,
-        ids: Ragged,
-        hypotheses: IntArray,
-        references: IntArray | None,
-        sources: IntArray | None,
-        owner: IntArray | None,
-    ) -> FloatArray:
-        """Values [pairs], some pairs at a time; owner: which pairs have the same hypothesis and source."""
+        hypotheses, sources = hypothesis_rows(blocks)
+        references = None
+        if self.info.needs_references:
+            hypotheses, references = cell_rows(blocks)
+            sources = np.repeat([b.source for b in blocks], [b.cells for b in blocks])
         values = []
         for start in range(0, len(hypotheses), PAIRS):
             part = slice(start, start + PAIRS)
-            judged = self._judged(
-                ids,
-                hypotheses[part],
-                None if references is None else references[part],
-                None if sources is None else sources[part],
-                None if owner is None else owner[part],
-            )
-            values.append(judged.values)
-        return np.concatenate(values)
+            of_part = None if references is None else references[part]
+            given = sources[part] if blocks[0].source >= 0 else None
+            values.append(self._judged(reps["ids"], hypotheses[part], of_part, given).values)
+        by = by_hypothesis if references is None else by_block
+        return by(np.concatenate(values), blocks)
 
     def _judged(
         self,
@@ -407,44 +317,36 @@ class XCometScorer(JoinedScorer):
         hypotheses: IntArray,
         references: IntArray | None,
         sources: IntArray | None,
-        owner: IntArray | None = None,
     ) -> JudgedPairs:
         """Values and label probabilities of pairs; rows of their texts, [pairs] each, None where there are none."""
         reads: list[Read] = []
         if sources is not None:
             # Once for every hypothesis with its source.
-            owner = np.arange(len(hypotheses)) if owner is None else owner
-            _, first, place = np.unique(owner, return_index=True, return_inverse=True)
-            of_distinct = self.inputs.read(ids, [hypotheses[first], sources[first]])
-            reads.append(of_distinct.take(place))
+            rows = np.stack((hypotheses, sources), axis=1)
+            distinct, place = np.unique(rows, axis=0, return_inverse=True)
+            reads.append(self.inputs.read(ids, list(distinct.T)).take(place.reshape(-1)))
         if references is not None:
             reads.append(self.inputs.read(ids, [hypotheses, references]))
             if sources is not None:
                 reads.append(self.inputs.read(ids, [hypotheses, sources, references]))
+        values = ONE_INPUT_WEIGHT * np.minimum(reads[0].scores, 1)
         probabilities = reads[0].labels
-        clamped = [np.minimum(read.scores, 1) for read in reads]
-        sentence = ONE_INPUT_WEIGHT * clamped[0]
         if len(reads) > 1:
             # Added up in the order source, reference, both.
-            weighted = [w * x for w, x in zip(SENTENCE_WEIGHTS, clamped, strict=True)]
-            sentence = weighted[0] + weighted[1] + weighted[2]
-            of_labels = [
-                np.float32(w) * read.labels.values
-                for w, read in zip(LABEL_WEIGHTS, reads, strict=True)
-            ]
-            total = of_labels[0] + of_labels[1] + of_labels[2]  # [tokens, 4]
+            values, total = np.zeros(len(hypotheses)), np.zeros_like(probabilities.values)
+            for weight, of_labels, read in zip(SENTENCE_WEIGHTS, LABEL_WEIGHTS, reads, strict=True):
+                values = values + weight * np.minimum(read.scores, 1)
+                total = total + np.float32(of_labels) * read.labels.values  # [tokens, 4]
             probabilities = Ragged(total, probabilities.offsets)
         spans = self._spans(probabilities, ids[hypotheses].values)
-        penalties = penalties_of(spans, len(hypotheses))
-        mqm = mqm_of(penalties)
-        of_output = {"score": sentence + MQM_WEIGHT * mqm, "mqm": mqm, "errors": penalties}
-        return JudgedPairs(of_output[self.settings.output], probabilities, spans)
+        values = values + MQM_WEIGHT * mqm_of(spans, len(hypotheses))
+        return JudgedPairs(values, probabilities, spans)
 
     def _spans(self, probabilities: Ragged, tokens: IntArray) -> TokenSpans:
         """The spans of texts, from label probabilities of their tokens and the ids of these [tokens]."""
-        labels = labels_of(probabilities.values, self.settings.threshold)
+        labels = labels_of(probabilities.values, self.threshold)
         is_blank = np.isin(tokens, self.blank_tokens)
-        return spans_of(Ragged(labels, probabilities.offsets), is_blank, self.settings.rule)
+        return spans_of(Ragged(labels, probabilities.offsets), is_blank, self.rule)
 
     def spans(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> list[ErrorSpan]:
         """The mistakes of a pair (positions in the block), in order."""
@@ -454,7 +356,7 @@ class XCometScorer(JoinedScorer):
             references = block.references[reference : reference + 1]
         sources = np.array([block.source]) if block.source >= 0 else None
         judged = self._judged(reps["ids"], row, references, sources)
-        text = bytes(reps["text"][row].values).decode("utf-8", "surrogatepass")
+        text = in_row(reps["text"], int(row[0]))
         return self._in_characters(text, judged.probabilities.values, judged.spans)
 
     def _in_characters(
@@ -462,7 +364,7 @@ class XCometScorer(JoinedScorer):
     ) -> list[ErrorSpan]:
         """The spans of one text in characters; probabilities: of its tokens, [tokens, 4]."""
         offsets = self.reader.character_offsets(text)  # [tokens, 2]
-        labels = labels_of(probabilities, self.settings.threshold)
+        labels = labels_of(probabilities, self.threshold)
         result = []
         for first, end, label in zip(spans.first, spans.end, spans.label, strict=True):
             # how sure the model is of it: the mean probability of its tokens' labels
@@ -470,7 +372,7 @@ class XCometScorer(JoinedScorer):
             winning = probabilities[inside, labels[inside]]
             start, stop = int(offsets[first, 0]), int(offsets[end - 1, 1])
             # tokens begin with the white space before them
-            if self.settings.rule == "clean":
+            if self.rule == "clean":
                 start += len(text[start:stop]) - len(text[start:stop].lstrip())
             marked = text[start:stop].strip()
             severity = SEVERITIES[label - 1]
@@ -502,7 +404,7 @@ class InputReader:
         mixer: makes one vector of its layers.
         head: the estimator of the sentence score.
         word_layer: whose states give labels.
-        word_labels: weight [4, d] and bias [4] of the labels.
+        word_labels: the linear layer of the labels, weight [4, d] and bias [4].
         joining: how the texts of an input stand side by side.
     """
 
@@ -512,16 +414,15 @@ class InputReader:
         mixer: Mixer,
         head: Head,
         word_layer: int,
-        word_labels: tuple[Any, Any],
+        word_labels: Any,
         joining: SideBySide,
     ) -> None:
         self.encoder = encoder
         self.mixer = mixer
         self.head = head
         self.word_layer = word_layer
-        weight, bias = word_labels
-        self.label_weight = weight.float().to(encoder.device)  # [4, d]
-        self.label_bias = bias.float().to(encoder.device)  # [4]
+        self.label_weight = word_labels.weight.float().to(encoder.device)  # [4, d]
+        self.label_bias = word_labels.bias.float().to(encoder.device)  # [4]
         self.joining = joining
 
     def read(self, ids: Ragged, parts: Sequence[IntArray]) -> Read:
@@ -557,14 +458,6 @@ class InputReader:
         # Products and sums of single rows: no probability depends on other tokens.
         logits = [(states * weight).sum(1) for weight in self.label_weight]
         return (self.encoder.torch.stack(logits, 1) + self.label_bias).softmax(1)
-
-
-class Settings(NamedTuple):
-    """The rule for spans, and the kind of value."""
-
-    rule: Rule
-    threshold: float | None
-    output: Output
 
 
 class JudgedPairs(NamedTuple):

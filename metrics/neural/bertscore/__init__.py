@@ -1,1 +1,0 @@
-"""BERTScore: greedy matching of token vectors."""

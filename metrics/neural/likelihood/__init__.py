@@ -1,1 +1,0 @@
-"""Prism and BARTScore: how likely a model finds one text given another."""

@@ -1,1 +1,0 @@
-"""XCOMET: a sentence score, and the mistakes of a hypothesis with their severity."""
