@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations
 from math import hypot, sqrt
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,38 +20,35 @@ import numpy as np
 
 from discorank.integrations.formats.wmt.eval_set_folder import EvalSetOptions, read_eval_set
 from discorank.metrics.representations import FloatArray
+from discorank.rerank.choice import TIE
 from discorank.rerank.selection.agreement import williams
-from discorank.rerank.selection.meta_evaluation.averaged_correlations import (
+from discorank.rerank.selection.meta_evaluation.coefficients import (
     CALIBRATED,
+    SOFT,
+    Agreement,
     Coefficient,
-    averaged,
-    pair_counts,
-    score_rows,
+    SoftAccuracy,
 )
-from discorank.rerank.selection.meta_evaluation.cell_permutation import (
+from discorank.rerank.selection.meta_evaluation.eval_set import EvalSet, Level, MetricName
+from discorank.rerank.selection.meta_evaluation.metric_tests import (
     DrawSettings,
     paired_tests,
     permutation_test,
 )
-from discorank.rerank.selection.meta_evaluation.eval_set import EvalSet, Level, MetricName
-from discorank.rerank.selection.meta_evaluation.level_agreement import metric_ranks
-from discorank.rerank.selection.meta_evaluation.soft_accuracy import (
-    one_sided_p,
-    soft_pairwise_accuracy,
-)
-from discorank.rerank.selection.meta_evaluation.task_results import (
+from discorank.rerank.selection.meta_evaluation.metrics_tasks import (
     MetricsTask,
     TaskResult,
     average_results,
+    metric_ranks,
     run_tasks,
     task_set,
 )
-from discorank.rerank.selection.statistics import PairDifferences
+from discorank.rerank.selection.statistics import pair_counts
 from discorank.tables import Table, shown, text_table
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "golden" / "mtme"
 EXACT = 1e-9  # values have 12 digits
-SOFT = 0.002  # of soft pairwise accuracy, where rounding of single precision decides ties
+NEARLY = 0.002  # of soft pairwise accuracy, where rounding of single precision decides ties
 PAIRS = ("en-de", "he-en")
 STATISTICS = {  # names of the values by those of mt-metrics-eval
     "kendalltau": "kendall_b",
@@ -59,9 +57,9 @@ STATISTICS = {  # names of the values by those of mt-metrics-eval
     "tau_acc23": "acc23",
     "opt_23": "tau_opt",
     "opt_acc23": "acc_opt",
-    "kendall_like_0": "kendall_like",
-    "kendall_like_25": "kendall_like",
 }
+# variants that the metrics task of no year used, which are not computed
+LEFT_OUT = ("kendall_c", "kendall_like", "pearson_pairwise_differences", "nan=", "micro")
 DRAWS = {"pearson/none": 4000, "tau_b/item": 1000, "pairs acc23/item": 20_000}
 
 
@@ -98,7 +96,7 @@ def comparisons(folder: Path, values: Mapping[str, Any]) -> Iterator[Comparison]
     sets = read_sets(folder, values["about"])
     for pair, eval_set in sets.items():
         of_pair = values[pair]
-        for part in (_system_level, _segment_level, _domain_level, _soft, _tests, _sampled):
+        for part in (_system_level, _segment_level, _soft, _tests):
             for each in part(eval_set, of_pair):
                 yield each._replace(case=f"{pair} {each.case}")
     yield from _tasks(sets, values["tasks"])
@@ -107,34 +105,27 @@ def comparisons(folder: Path, values: Mapping[str, Any]) -> Iterator[Comparison]
 
 
 def coefficient_of(name: str) -> Coefficient:
-    """The coefficient of a name such as ``pearson/item/nan=0``.
+    """The coefficient of a name such as ``pearson/item``.
 
     >>> coefficient_of("tau_23/sys/eps=0.25").epsilon
     0.25
     """
     statistic, *parts = name.split("/")
-    options: dict[str, Any] = {}
-    for part in parts[1:]:
-        key, _, number = part.partition("=")
-        of_key: dict[str, dict[str, Any]] = {
-            "eps": {"epsilon": float(number or 0)},
-            "nan": {"nan_as_zero": True},
-            "micro": {"micro": True},
-        }
-        options |= of_key[key]
-    if statistic == "kendall_like_25":
-        options["threshold"] = 25
-    averaging: Any = parts[0] if parts else "none"
+    epsilon = sum(float(part[4:]) for part in parts if part.startswith("eps="))
+    averaging: Any = next((part for part in parts if "=" not in part), "none")
     statistic_of: Any = STATISTICS.get(statistic, statistic)
-    return Coefficient(statistic_of, averaging, **options)
+    return Coefficient(statistic_of, averaging, epsilon)
 
 
-def table(
-    eval_set: EvalSet, metric: str, level: Level, systems: Any, domain: str | None = None
-) -> FloatArray:
+def is_computed(name: str) -> bool:
+    """Whether a statistic of mt-metrics-eval is one of ours."""
+    return not any(part in name for part in LEFT_OUT)
+
+
+def table(eval_set: EvalSet, metric: str, level: Level, systems: Any) -> FloatArray:
     """A metric's scores by its name in the folder."""
     name = MetricName.parse(metric, eval_set.references)
-    return eval_set.metric_table(name, level, systems, domain)
+    return eval_set.metric_table(name, level, systems)
 
 
 def _metrics(values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -150,14 +141,15 @@ def _system_level(eval_set: EvalSet, values: Mapping[str, Any]) -> Iterator[Comp
         for metric, expected in _metrics(of_key):
             scores = table(eval_set, metric, "sys", systems)
             for statistic, number in expected.items():
-                if not isinstance(number, int | float):  # an error of theirs
-                    continue
+                if not isinstance(number, int | float) or not is_computed(statistic):
+                    continue  # an error of theirs, or none of ours
                 case = f"{key} {metric} {statistic}"
                 if statistic in ("agree", "pairs"):
                     counts = pair_counts(human.ravel(), scores.reshape(1, -1))
                     found = float(counts.agreed[0] if statistic == "agree" else counts.pairs)
                 else:
-                    found = averaged(coefficient_of(statistic), human, scores).value or 0.0
+                    agreement = Agreement(coefficient_of(statistic), [human])
+                    found = agreement.averaged([scores]).value or 0.0
                 yield Comparison("systems", case, found, number, EXACT)
 
 
@@ -169,7 +161,7 @@ def _segment_level(eval_set: EvalSet, values: Mapping[str, Any]) -> Iterator[Com
             scores = table(eval_set, metric, "seg", systems)
             for statistic, value in expected.items():
                 case = f"{name} {metric} {statistic}"
-                if statistic not in ("none_count", "spa_seed4"):
+                if statistic not in ("none_count", "spa_seed4") and is_computed(statistic):
                     yield from _of_segments(case, coefficient_of(statistic), human, scores, value)
 
 
@@ -177,32 +169,18 @@ def _of_segments(
     case: str, coefficient: Coefficient, human: FloatArray, scores: FloatArray, expected: Any
 ) -> Iterator[Comparison]:
     """A value and what it is averaged over, or a value with calibrated ties."""
-    found = averaged(coefficient, human, scores)
+    agreement = Agreement(coefficient, [human])
+    found = agreement.averaged([scores])
     if coefficient.statistic not in CALIBRATED:
         yield Comparison("segments", case, found.value or 0.0, expected[0], EXACT)
         yield Comparison("rows averaged over", case, found.counted, expected[1], 0)
         return
     yield Comparison("tie calibration", case, found.value or 0.0, expected["value"], EXACT)
     # several epsilons may reach the maximum: ours has to reach it
-    pairs = PairDifferences.within_rows(score_rows(human, scores, coefficient.averaging))
+    pairs = agreement.pairs(agreement.cells([scores]))
     reached = pairs.accuracy(found.epsilon or 0.0) or 0.0
     value = reached if coefficient.statistic == "acc_opt" else 2 * reached - 1
     yield Comparison("value at our epsilon", case, value, expected["value"], EXACT)
-
-
-def _domain_level(eval_set: EvalSet, values: Mapping[str, Any]) -> Iterator[Comparison]:
-    kinds: dict[str, tuple[Level, Coefficient]] = {
-        "sys_pearson": ("sys", Coefficient("pearson")),
-        "seg_kendall_item": ("seg", Coefficient("kendall_b", "item")),
-    }
-    for domain, of_domain in values["domain_level"].items():
-        for key, (level, coefficient) in kinds.items():
-            systems = eval_set.systems_scored("mqm", level, domain=domain)
-            human = eval_set.human_table("mqm", level, systems, domain)
-            for metric, number in of_domain[key].items():
-                scores = table(eval_set, metric, level, systems, domain)
-                found = averaged(coefficient, human, scores).value or 0.0
-                yield Comparison("domains", f"{domain} {key} {metric}", found, number, EXACT)
 
 
 def _soft(eval_set: EvalSet, values: Mapping[str, Any]) -> Iterator[Comparison]:
@@ -210,29 +188,26 @@ def _soft(eval_set: EvalSet, values: Mapping[str, Any]) -> Iterator[Comparison]:
     systems = expected["systems"]
     human = eval_set.human_table("mqm", "seg", systems)
     is_rated = ~np.isnan(human).any(axis=0)
-    first = np.flatnonzero(is_rated)[:12]
-    yield from _p(human[:, is_rated], expected["gold_p_seed4"], "people")
+    soft = SoftAccuracy(human[:, is_rated])
+    yield from _p(soft, human[:, is_rated], expected["gold_p_seed4"], "people")
+    seeds = [Agreement(Coefficient(SOFT), [human], seed) for seed in range(200)]
     for metric, of_metric in expected["metrics"].items():
         scores = table(eval_set, metric, "seg", systems)
-        found = soft_pairwise_accuracy(human, scores) or 0.0
-        yield Comparison("soft pairwise accuracy", metric, found, of_metric["seed4"], SOFT)
-        yield from _p(scores[:, is_rated], of_metric["p_seed4"], metric)
-        exact = soft_pairwise_accuracy(human[:, first], scores[:, first], enumerate_all=True)
-        number = of_metric["exact_first_12_rated_segments"]
-        yield Comparison("soft, enumerated", metric, exact or 0.0, number, EXACT)
-        drawn = [soft_pairwise_accuracy(human, scores, seed=seed) or 0.0 for seed in range(200)]
+        found = Agreement(Coefficient(SOFT), [human]).averaged([scores]).value or 0.0
+        yield Comparison("soft pairwise accuracy", metric, found, of_metric["seed4"], NEARLY)
+        yield from _p(soft, scores[:, is_rated], of_metric["p_seed4"], metric)
+        drawn = [agreement.averaged([scores]).value or 0.0 for agreement in seeds]
         tolerance = 4 * of_metric["se"]
         mean = float(np.mean(drawn))
         yield Comparison("soft, 200 seeds", metric, mean, of_metric["mean_200_seeds"], tolerance)
 
 
-def _p(scores: FloatArray, expected: Any, case: str) -> Iterator[Comparison]:
-    found = one_sided_p(scores)
-    for a, row in enumerate(expected):
-        for b, number in enumerate(row):
-            if number is not None:
-                place = f"{case} {a} {b}"
-                yield Comparison("soft, p of a pair", place, float(found[a, b]), number, SOFT)
+def _p(soft: SoftAccuracy, scores: FloatArray, expected: Any, case: str) -> Iterator[Comparison]:
+    pairs = combinations(range(len(scores)), 2)
+    for (a, b), found in zip(pairs, soft.p(scores[None])[0], strict=True):
+        if (number := expected[a][b]) is not None:
+            place = f"{case} {a} {b}"
+            yield Comparison("soft, p of a pair", place, float(found), number, NEARLY)
 
 
 def _tests(eval_set: EvalSet, values: Mapping[str, Any]) -> Iterator[Comparison]:
@@ -242,7 +217,8 @@ def _tests(eval_set: EvalSet, values: Mapping[str, Any]) -> Iterator[Comparison]
     for key, of_key in expected["system_level_exact"].items():
         statistic, (better, worse) = _named(key)
         tables = [table(eval_set, name, "sys", systems) for name in (better, worse)]
-        found = permutation_test(human, tables[0], tables[1], coefficient_of(statistic))
+        agreement = Agreement(coefficient_of(statistic), [human])
+        found = permutation_test(agreement, tables[:1], tables[1:])
         if found is not None:
             p = of_key["p_exact_close_1e-9"]
             yield Comparison("PERM-BOTH of systems, p", key, found.p, p, EXACT)
@@ -265,20 +241,20 @@ def _drawn_tests(eval_set: EvalSet, values: Mapping[str, Any]) -> Iterator[Compa
     human = eval_set.human_table("mqm", "seg", systems)
     for key, of_key in values.items():
         statistic, (better, worse) = _named(key)
-        first = table(eval_set, better, "seg", systems)
-        second = table(eval_set, worse, "seg", systems)
+        first, second = ([table(eval_set, name, "seg", systems)] for name in (better, worse))
         drawn = DrawSettings(DRAWS[statistic])
         if statistic.startswith("pairs"):
-            metrics = {better: first, worse: second}
-            test_of = paired_tests(human, metrics, Coefficient("acc_opt", "item"), drawn)
-            found = test_of(better, worse)
+            agreement = Agreement(Coefficient("acc_opt", "item"), [human])
+            found = paired_tests(agreement, {better: first, worse: second}, drawn)(better, worse)
         else:
-            found = permutation_test(human, first, second, coefficient_of(statistic), drawn)
+            agreement = Agreement(coefficient_of(statistic), [human])
+            found = permutation_test(agreement, first, second, drawn)
         if found is None:
             continue
         yield Comparison("differences of metrics", key, found.difference, of_key["delta"], EXACT)
         # rounding decides ties there: their p is between ours with and without ties
-        nearest = float(np.clip(of_key["p"], found.p_strict, found.p))
+        without_ties = float(np.mean(found.differences > found.difference + TIE))
+        nearest = float(np.clip(of_key["p"], without_ties, found.p))
         tolerance = 4 * hypot(_se(nearest, found.draws), _se(of_key["p"], of_key["draws"]))
         yield Comparison("tests of segments, p", key, nearest, of_key["p"], tolerance)
 
@@ -289,20 +265,6 @@ def _se(p: float, draws: int) -> float:
     return sqrt(inside * (1 - inside) / draws)
 
 
-def _sampled(eval_set: EvalSet, values: Mapping[str, Any]) -> Iterator[Comparison]:
-    expected = values["sample_rate_0.1"]
-    systems = eval_set.systems_scored("mqm", "seg")
-    human = eval_set.human_table("mqm", "seg", systems)
-    scores = table(eval_set, "Good-refA", "seg", systems)
-    drawn = []
-    for seed in range(400):
-        coefficient = Coefficient("acc_opt", "item", sample_rate=0.1, seed=seed)
-        drawn.append(averaged(coefficient, human, scores).value or 0.0)
-    tolerance = 4 * sqrt(2) * expected["se"]
-    mean = float(np.mean(drawn))
-    yield Comparison("ties of sampled pairs, mean", "Good", mean, expected["mean"], tolerance)
-
-
 def _tasks(sets: Mapping[str, EvalSet], values: Mapping[str, Any]) -> Iterator[Comparison]:
     names = {"WMT23": "wmt23", "WMT24": "wmt24", "WMT24OnWMT23": "wmt24-on-wmt23"}
     for key, name in names.items():
@@ -310,13 +272,13 @@ def _tasks(sets: Mapping[str, EvalSet], values: Mapping[str, Any]) -> Iterator[C
         result = run_tasks(task_set(name, PAIRS), sets)
         tasks = zip(result.results, expected["values"], expected["ranks"], strict=True)
         for found, numbers, ranks in tasks:
-            is_soft = found.task.coefficient is None
+            is_soft = found.task.coefficient.statistic == SOFT
             for metric, number in numbers.items():
                 case = f"{name} {found.task.name} {metric}"
-                tolerance = SOFT if is_soft else EXACT
+                tolerance = NEARLY if is_soft else EXACT
                 yield Comparison("tasks", case, found.values[metric], number, tolerance)
                 yield Comparison("ranks in tasks", case, found.ranks[metric], ranks[metric], 0)
-        tolerance = EXACT if name == "wmt23" else SOFT
+        tolerance = EXACT if name == "wmt23" else NEARLY
         for metric, number in expected["average"].items():
             case = f"{name} {metric}"
             yield Comparison("averages of tasks", case, result.average[metric], number, tolerance)
@@ -364,7 +326,7 @@ def agreement_table(found: list[Comparison]) -> Table:
         allowed = {f"{each.tolerance:.2g}" for each in of_kind}
         bound = allowed.pop() if len(allowed) == 1 else "4 standard errors"
         if kind in ("tasks", "averages of tasks"):
-            bound = f"{EXACT:g}; soft {SOFT:g}"
+            bound = f"{EXACT:g}; soft {NEARLY:g}"
         num_beyond = sum(each.distance > each.tolerance for each in of_kind)
         rows.append([kind, str(len(of_kind)), f"{worst:.2g}", bound, str(num_beyond)])
     head = ["values", "number", "largest difference", "allowed", "beyond"]

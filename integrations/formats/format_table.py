@@ -158,19 +158,13 @@ class ListWriting:
 
 @dataclass(frozen=True, slots=True)
 class DocumentFormat:
-    """How documents are read and written in a format.
+    """How documents are read in a format.
 
     Args:
         open: a file or folder as lines of a systems file.
-        lines: documents as the lines of a file; None where they make several files.
-        files: documents as the texts of several files, by the ending of each.
-        holds: what there is a place for, beside texts.
     """
 
     open: Callable[[str | Path, ListOptions], NumberedLines]
-    lines: Callable[[Iterator[Row]], Iterator[bytes]] | None = None
-    files: Callable[[Iterator[Row]], Mapping[str, Iterable[str]]] | None = None
-    holds: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,10 @@ from .statistics import (
     assignments,
     clean,
     correlation,
+    pair_counts,
+    pearsons,
     share_as_large,
+    standardised,
     two_sided_t,
 )
 
@@ -133,10 +136,8 @@ def pairwise_accuracy(x: FloatArray, y: FloatArray) -> float | None:
     """The share of pairs that x [n] orders as y [n] does, ties included; None for fewer than two."""
     if len(x) < 2:
         return None
-    a, b = np.triu_indices(len(x), 1)
-    x_signs = np.sign(x[a] - x[b])  # [pairs]
-    y_signs = np.sign(y[a] - y[b])
-    return float((x_signs == y_signs).mean())
+    counts = pair_counts(y, x[None])
+    return float(counts.agreed[0] / counts.pairs)
 
 
 def segment_agreement(metric: FloatArray, human: FloatArray) -> SegmentAgreement:
@@ -190,7 +191,7 @@ def perm_both(
     if statistic not in _STATISTICS:
         raise unknown("statistic", statistic, _STATISTICS, where="perm_both")
     measure = _STATISTICS[statistic]
-    scores = _standardised(first, second)
+    scores = standardised(first, second)
     if scores is None or len(first) < 2 or not np.ptp(human):
         return None
     x, y = scores
@@ -220,7 +221,7 @@ def perm_both_segments(
         InputError: shapes differ.
     """
     _check_shapes(first, second, human)
-    scores = _standardised(first, second)
+    scores = standardised(first, second)
     if scores is None:
         return None
     x, y = scores
@@ -231,13 +232,6 @@ def perm_both_segments(
         return tau_b(np.where(mask, y, x)), tau_b(np.where(mask, x, y))
 
     return _permuted(x.shape, agreements, draws, seed)
-
-
-def _standardised(*metrics: FloatArray) -> tuple[FloatArray, ...] | None:
-    """Scores of mean 0 and standard deviation 1, of the same shape; None where some do not vary."""
-    if not all(scores.size and np.ptp(scores) for scores in metrics):
-        return None
-    return tuple(np.asarray((scores - scores.mean()) / scores.std()) for scores in metrics)
 
 
 def _permuted(
@@ -305,22 +299,15 @@ def _signs(differences: FloatArray, tie: float = TIE) -> FloatArray:
 
 def _pearsons(rows: FloatArray, human: FloatArray) -> FloatArray:
     """Pearson's correlation of every row [b, S] with [S], nan where the row does not vary."""
-    x = rows - rows.mean(axis=1, keepdims=True)
-    y = human - human.mean()
-    varies = np.ptp(rows, axis=1) > TIE
-    x_squares = (x * x).sum(axis=1)
-    denominator = np.sqrt(x_squares * (y @ y))
+    numerators, denominators = pearsons(human, rows, TIE)
     undefined = np.full(len(rows), np.nan)
-    return np.asarray(np.divide(x @ y, denominator, out=undefined, where=varies))
+    return np.asarray(np.divide(numerators, denominators, out=undefined, where=denominators > 0))
 
 
 def _accuracies(rows: FloatArray, human: FloatArray) -> FloatArray:
     """Pairwise accuracy of every row [b, S]."""
-    a, b = np.triu_indices(len(human), 1)
-    metric_signs = _signs(rows[:, a] - rows[:, b])  # [b, pairs]
-    human_signs = np.sign(human[a] - human[b])  # [pairs]
-    is_right = metric_signs == human_signs
-    return np.asarray(is_right.mean(axis=1))
+    counts = pair_counts(human, rows, TIE)
+    return counts.agreed / counts.pairs
 
 
 _STATISTICS = {"pearson": _pearsons, "pairwise_accuracy": _accuracies}

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...metrics.errors import InputError
+from ...metrics.optional_packages import imported
 from ...metrics.representations import FloatArray, IntArray
 from ...metrics.spec.checked_settings import Field
 from ..choice import ROUNDING
@@ -29,6 +30,8 @@ Correlation = Literal["pearson", "spearman", "tau_b"]
 DRAWS = 10_000
 MAX_CELLS = 1 << 22  # cells of a matrix of draws held at once
 MAX_PAIRS = 1 << 24  # held at once
+BLOCK_CELLS = 1 << 20  # pairs of rows at once
+MAX_SIGNS = 181  # points of which all pairs are counted; above, they are sorted
 
 
 def clean(value: float) -> float | None:
@@ -46,13 +49,16 @@ def correlation(name: Correlation, x: ArrayLike, y: ArrayLike) -> float:
     pearson  = sum (x - mean x)(y - mean y) / sqrt(sum (x - mean x)^2 sum (y - mean y)^2)
     spearman = pearson of ranks, equal values at their mean rank
     tau_b    = (C - D) / sqrt((P - X)(P - Y)), with C and D pairs of points in the same and in the other order, P all of
-    them, X and Y those tied in x and in y; in O(n log^2 n).
+    them, X and Y those tied in x and in y. Of more than `MAX_SIGNS` points scipy computes it.
     """
     x, y = np.asarray(x, float), np.asarray(y, float)
     if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return float("nan")
+    if name == "tau_b" and len(x) > MAX_SIGNS:
+        return float(imported("scipy.stats", "Kendall's tau").kendalltau(x, y).statistic)
     if name == "tau_b":
-        return _tau_b(x, y)
+        counts = pair_counts(y, x[None])
+        return float(counts.balance[0]) / sqrt(counts.ranked[0] * counts.human_ranked)
     if name == "spearman":
         x, y = mean_ranks(x), mean_ranks(y)
     return _pearson(x, y)
@@ -76,39 +82,65 @@ def mean_ranks(values: FloatArray) -> FloatArray:
     return np.asarray(means[inverse], np.float64)
 
 
-def _tau_b(x: FloatArray, y: FloatArray) -> float:
-    """Of rows [n] that vary."""
-    ranks_of_x, ranks_of_y = (np.unique(row, return_inverse=True)[1] for row in (x, y))
-    n = len(x)
-    pairs = n * (n - 1) // 2
-    tied_in_x, tied_in_y = _equal_pairs(ranks_of_x), _equal_pairs(ranks_of_y)
-    tied_in_both = _equal_pairs(ranks_of_x * n + ranks_of_y)
-    # in the order of x, and of y where x is equal, the pairs in the other order are y's inversions
-    order = np.lexsort((ranks_of_y, ranks_of_x))
-    discordant = _inversions(ranks_of_y[order])
-    ordered = pairs - tied_in_x - tied_in_y + tied_in_both
-    return (ordered - 2 * discordant) / sqrt((pairs - tied_in_x) * (pairs - tied_in_y))
+def standardised(*rows: FloatArray) -> tuple[FloatArray, ...] | None:
+    """Scores of mean 0 and standard deviation 1, of the same shape; None where some do not vary."""
+    if not all(row.size and np.ptp(row) for row in rows):
+        return None
+    return tuple(np.asarray((row - row.mean()) / row.std()) for row in rows)
 
 
-def _equal_pairs(ranks: IntArray) -> int:
-    """Pairs of equal values."""
-    _, counts = np.unique(ranks, return_counts=True)
-    return int((counts * (counts - 1) // 2).sum())
+def pearsons(
+    human: FloatArray, metrics: FloatArray, tie: float = 0.0
+) -> tuple[FloatArray, FloatArray]:
+    """Pearson's correlation of [n] with each row of [b, n], as numerators and denominators [b].
+
+    A denominator is 0 where one side varies by no more than `tie`.
+    """
+    x = human - human.mean()
+    y = metrics - metrics.mean(axis=1, keepdims=True)
+    norms = np.linalg.norm(x) * np.linalg.norm(y, axis=1)
+    varies = (np.ptp(human) > 0) & (np.ptp(metrics, axis=1) > tie)
+    return y @ x, np.where(varies, norms, 0.0)
 
 
-def _inversions(ranks: IntArray) -> int:
-    """Pairs i < j with ranks[i] > ranks[j]: each is counted at the highest bit where the two differ."""
-    total = 0
-    for bit in range(int(ranks.max()).bit_length()):
-        # those with the same higher bits stand together, in the order given
-        higher = ranks >> (bit + 1)
-        order = np.argsort(higher, kind="stable")
-        has_bit = (ranks[order] >> bit) & 1
-        starts = np.searchsorted(higher[order], higher[order])
-        # for each without the bit, those of its group before it that have it
-        before = np.cumsum(has_bit) - has_bit
-        total += int(((before - before[starts]) * (1 - has_bit)).sum())
-    return total
+class OrderCounts(NamedTuple):
+    """Pairs of a row by each of b metrics."""
+
+    agreed: FloatArray  # ordered as people do, ties included, [b]
+    balance: FloatArray  # concordant less discordant, [b]
+    ranked: FloatArray  # not tied by the metric, [b]
+    human_ranked: int  # not tied by people
+    pairs: int
+
+
+def pair_counts(human: FloatArray, metrics: FloatArray, epsilon: float = 0.0) -> OrderCounts:
+    """The counts of people's scores [n] and a metric's [b, n].
+
+    >>> pair_counts(np.array([1.0, 2, 2]), np.array([[5.0, 5, 7]]))
+    OrderCounts(agreed=array([1.]), balance=array([1.]), ranked=array([2.]), human_ranked=2, pairs=3)
+    """
+    agreed, balance, ranked = np.zeros((3, len(metrics)))
+    human_ranked = 0
+    for by_human, by_metric in _differences(human, metrics):
+        human_signs = np.sign(by_human)
+        signs = np.where(np.abs(by_metric) <= epsilon, 0.0, np.sign(by_metric))
+        agreed += np.count_nonzero(signs == human_signs, axis=1)
+        balance += signs @ human_signs
+        ranked += np.count_nonzero(signs, axis=1)
+        human_ranked += int(np.count_nonzero(human_signs))
+    return OrderCounts(agreed, balance, ranked, human_ranked, len(human) * (len(human) - 1) // 2)
+
+
+def _differences(human: FloatArray, metrics: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Differences of all pairs i < j of a row, [pairs] and [b, pairs], some i at a time."""
+    n = len(human)
+    step = max(1, BLOCK_CELLS // max(1, n * len(metrics)))
+    for start in range(0, n, step):
+        stop = min(start + step, n)
+        # pairs (i, j) of the block with j > i
+        i, j = np.triu_indices(stop - start, 1, n - start)
+        i, j = start + i, start + j
+        yield human[i] - human[j], metrics[:, i] - metrics[:, j]
 
 
 def two_sided_t(t: float, degrees: int) -> float:
@@ -249,11 +281,6 @@ class PairDifferences(NamedTuple):
             human.append(by_human[a] - by_human[b])
             group.append(np.full(len(a), number))
         return cls(np.concatenate(metric), np.concatenate(human), np.concatenate(group))
-
-    def sampled(self, rate: float, random: np.random.Generator) -> PairDifferences:
-        """Each pair with this probability."""
-        kept = random.random(len(self.group)) < rate
-        return PairDifferences(self.metric[kept], self.human[kept], self.group[kept])
 
     def weights(self) -> FloatArray:
         """1 / (pairs of the group * groups with pairs), of every pair."""

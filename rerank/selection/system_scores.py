@@ -8,7 +8,7 @@ nothing is read again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, NamedTuple, Protocol
 
@@ -128,6 +128,22 @@ def all_systems(documents: Sequence[DocumentOutputs]) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name for document in documents for name in document.systems))
     limits().check("systems", len(names), "systems")
     return names
+
+
+def check_rankings(rankings: Rankings, systems: Mapping[str, Collection[str]]) -> None:
+    """Raises InputError for a ranking of no list, or of a system that its list has not.
+
+    Args:
+        rankings: by the id of a list.
+        systems: of every list, by its id.
+    """
+    for name, own in rankings.items():
+        if name not in systems:
+            fix = f"Expected an id such as {next(iter(systems), '')!r:.80}"
+            raise InputError(f"no list with id {name!r:.80}", where="rankings", fix=fix)
+        if missing := {system for ranks in own for system in ranks}.difference(systems[name]):
+            where, fix = f"rankings of {name:.80}", f"Its systems: {', '.join(systems[name])}"
+            raise InputError(f"ranks {min(missing)!r:.80}, not a system", where=where, fix=fix)
 
 
 def _check_same(document: DocumentOutputs, first: DocumentOutputs) -> None:

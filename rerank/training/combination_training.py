@@ -1,24 +1,18 @@
 """Trains a combination of metrics on lists whose candidates people have judged; see `metrics.combination`.
 
-Features are the utilities of every candidate, each metric's computed once; weights are learned from pairs of candidates
-of which one is better (`metrics.logistic`).
+Features are the utilities of every candidate, each metric's computed once: against the human references, or against the
+list's pseudo-references as in MBR decoding; a reference-free metric needs neither. Context is that of the later use:
+the sentences before in the references (in `score`), or the first candidates of the lists before (as strategy
+"one-best").
 
-What metrics say of every candidate: the features that a combination of metrics is trained on.
-
-Against the human references, or against the list's pseudo-references as in MBR decoding; a reference-free metric needs
-neither. Context is that of the later use: the sentences before in the references (in `score`), or the first candidates
-of the lists before (as strategy "one-best").
-
-Which candidate is preferred: pairs (better, worse) from scores, from rankings, or by a teacher metric.
-
-From scores: every pair of candidates of one list whose scores differ by more than a margin. From rankings: a judgement
-is a ranking of some candidates of one list, best rank first; each gives votes for its pairs, ties none, and a pair
-stands once, for whom more votes were given; equal votes cancel.
+Weights are learned from pairs of candidates of which one is better (`metrics.logistic`). From scores: every pair of
+candidates of one list whose scores differ by more than a margin. From rankings: a judgement is a ranking of some
+candidates of one list, best rank first; each gives votes for its pairs, ties none, and a pair counts once, for whom
+more votes were given; equal votes cancel. Or by the scores of a teacher metric.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -52,7 +46,11 @@ from ..engines.local import LocalEngine
 from ..lists import CandidateList
 from ..mbr import MBRDecoder
 from ..order import follows
-from ..selection.system_scores import Rankings
+from ..selection.system_scores import Rankings, check_rankings
+
+BATCH = 256  # lists that are scored at once, and the rest of the last document
+Against = Literal["references", "candidates"]
+Name = TypeVar("Name", bound=Hashable)
 
 
 @settings
@@ -276,10 +274,6 @@ def _right(margins: FloatArray) -> FloatArray:
     return np.asarray((margins > 0) + 0.5 * (margins == 0))
 
 
-BATCH = 256  # lists that are scored at once, and the rest of the last document
-Against = Literal["references", "candidates"]
-
-
 def features(
     metric: Utility,
     lists: Sequence[CandidateList],
@@ -308,26 +302,13 @@ def features(
 
 
 def _check_documents(lists: Sequence[CandidateList]) -> None:
-    """Raises InputError for a list without a document, or a document whose lists are not adjacent."""
-    seen: set[str] = set()
-    last = None
+    """Raises InputError for a list without a document."""
     for record in lists:
-        document = record.document
-        if document is None and not all(isinstance(c.text, Document) for c in record.candidates):
-            raise InputError(
-                "no document, but a metric reads context",
-                where=f"list {record.id}",
-                fix="Name the document of every list, or train with context=0",
-            )
-        if document is not None and document != last and document in seen:
-            raise InputError(
-                f"{document!r} comes back after another",
-                where=f"list {record.id}",
-                fix="The lists of one document are adjacent, in order",
-            )
-        last = document
-        if document is not None:
-            seen.add(document)
+        are_documents = all(isinstance(one.text, Document) for one in record.candidates)
+        if record.document is None and not are_documents:
+            problem = "no document, but a metric reads context"
+            fix = "Name the document of every list, or train with context=0"
+            raise InputError(problem, where=f"list {record.id}", fix=fix)
 
 
 def _expectations(
@@ -444,9 +425,6 @@ def _systems(record: CandidateList) -> list[Any]:
     return [candidate.fields.get("system") for candidate in record.candidates]
 
 
-Name = TypeVar("Name", bound=Hashable)
-
-
 @dataclass(frozen=True, slots=True)
 class Preferences:
     """Where preferences come from: a score of every candidate, rankings by list and system, or a teacher metric."""
@@ -470,18 +448,27 @@ class Preferences:
         """
         decided = [record for record in lists if not record.context_only]
         if self.rankings is not None:
-            _check_rankings(self.rankings, decided, margin)
-            return [_ranked(record, self.rankings.get(record.id, ())) for record in decided]
+            if margin:
+                fix = "Leave the margin out: ranks have no distance"
+                problem = f"margin {margin:g} beside rankings"
+                raise InputError(problem, where="preferences", fix=fix)
+            index_of = {
+                record.id: {one.fields.get("system"): i for i, one in enumerate(record.candidates)}
+                for record in decided
+            }
+            names = {id: [*map(str, own)] for id, own in index_of.items()}
+            check_rankings(self.rankings, names)
+            return [
+                [(own[a], own[b]) for a, b in by_rankings(self.rankings.get(id, ()))]
+                for id, own in index_of.items()
+            ]
         if self.teacher is not None:
             values = features(self.teacher, lists, "references", cache)
             return [by_scores(scores.tolist(), margin) for scores in values]
         if self.field is None:
-            raise InputError(
-                "no preferences",
-                where="human",
-                fix="Give human scores, rankings or a teacher",
-            )
-        scored = _scored(decided, self.field)
+            fix = "Give human scores, rankings or a teacher"
+            raise InputError("no preferences", where="human", fix=fix)
+        scored = _scores_of(decided, self.field)
         return [by_scores(scores, margin, self.lower) for scores in scored]
 
 
@@ -504,104 +491,41 @@ def by_scores(
     return pairs
 
 
-def by_votes(verdicts: Iterable[tuple[Name, Name, str]]) -> list[tuple[Name, Name]]:
-    """(better, worse) of verdicts ``(a, b, ">")``, ``"<"`` or ``"="``, in the order of first mention.
+def by_rankings(rankings: Iterable[Mapping[Name, float]]) -> list[tuple[Name, Name]]:
+    """(better, worse) of rankings, rank 1 is best, in the order in which pairs are first ranked.
 
-    >>> by_votes([("A", "B", ">"), ("B", "A", "<"), ("A", "C", "="), ("B", "C", ">"), ("C", "B", ">")])
+    >>> by_rankings([{"A": 1, "B": 2, "C": 1}, {"B": 1, "C": 2}])
     [('A', 'B')]
     """
-    votes: Counter[tuple[Name, Name]] = Counter()
-    for a, b, verdict in verdicts:
-        if verdict not in ("<", ">", "="):
-            raise ValueError(f"found the verdict {verdict!r}, expected <, > or =")
-        if verdict != "=":
-            better, worse = (a, b) if verdict == ">" else (b, a)
-            votes[better, worse] += 1
-            votes[worse, better] -= 1
-    seen: set[frozenset[Name]] = set()
-    pairs = []
-    for (a, b), majority in votes.items():
-        names = frozenset((a, b))
-        if majority and names not in seen:
-            seen.add(names)
-            pairs.append((a, b) if majority > 0 else (b, a))
-    return pairs
+    votes: dict[tuple[Name, Name], int] = {}
+    for ranks in rankings:
+        for (a, rank), (b, other) in combinations(ranks.items(), 2):
+            if rank != other:
+                better, worse = (a, b) if rank < other else (b, a)
+                is_known = (worse, better) in votes
+                pair = (worse, better) if is_known else (better, worse)
+                votes[pair] = votes.get(pair, 0) + (-1 if is_known else 1)
+    return [(a, b) if majority > 0 else (b, a) for (a, b), majority in votes.items() if majority]
 
 
-def verdicts(ranks: Mapping[Name, float]) -> list[tuple[Name, Name, str]]:
-    """The pairwise verdicts of one ranking; rank 1 is best.
-
-    >>> verdicts({"A": 1, "B": 2, "C": 2})
-    [('A', 'B', '>'), ('A', 'C', '>'), ('B', 'C', '=')]
-    """
-    pairs = []
-    for (a, rank_of_a), (b, rank_of_b) in combinations(ranks.items(), 2):
-        if rank_of_a == rank_of_b:
-            verdict = "="
-        elif rank_of_a < rank_of_b:
-            verdict = ">"
-        else:
-            verdict = "<"
-        pairs.append((a, b, verdict))
-    return pairs
-
-
-def _scored(lists: Sequence[CandidateList], name: str) -> list[list[float | None]]:
+def _scores_of(lists: Sequence[CandidateList], name: str) -> list[list[float | None]]:
     """A score of every candidate, None where it has none."""
-    known = {
-        field for record in lists for candidate in record.candidates for field in candidate.fields
-    }
+    known = {field for record in lists for one in record.candidates for field in one.fields}
     if lists and name not in known:
         raise unknown("score", name, known, where="preferences")
-    return [_list_scores(record, name) for record in lists]
-
-
-def _list_scores(record: CandidateList, name: str) -> list[float | None]:
-    """The scores of one list."""
-    scores = []
-    for i, candidate in enumerate(record.candidates):
-        where = f"list {record.id}, candidates[{i}].{name}"
-        scores.append(_number(candidate.fields.get(name), where))
-    return scores
+    return [
+        [
+            _number(candidate.fields.get(name), f"list {record.id}, candidates[{i}].{name}")
+            for i, candidate in enumerate(record.candidates)
+        ]
+        for record in lists
+    ]
 
 
 def _number(value: Any, where: str) -> float | None:
     """A score as a finite number, None where there is none."""
-    if value is None:
-        return None
     try:
-        return finite(value)
+        return None if value is None else finite(value)
     except ValueError:
         problem = f"found {excerpt(value)}, expected a number"
         raise InputError(problem, where=where, fix="Write it as 1.5") from None
-
-
-def _check_rankings(rankings: Rankings, lists: Sequence[CandidateList], margin: float) -> None:
-    """Raises InputError for a margin beside rankings, or a ranking of no list."""
-    if margin:
-        fix = "Leave the margin out: ranks have no distance"
-        raise InputError(f"margin {margin:g} beside rankings", where="preferences", fix=fix)
-    missing = rankings.keys() - {record.id for record in lists}
-    if missing:
-        fix = "There are no lists"
-        if lists:
-            fix = f"Expected the id of a list, such as {lists[0].id!r}"
-        raise InputError(f"{min(missing)!r} is no list", where="rankings", fix=fix)
-
-
-def _ranked(
-    record: CandidateList, rankings: Sequence[Mapping[str, float]]
-) -> list[tuple[int, int]]:
-    """(better, worse) indices of a list's candidates, from rankings of their systems."""
-    index_of = {candidate.fields.get("system"): i for i, candidate in enumerate(record.candidates)}
-    votes: list[tuple[str, str, str]] = []
-    for ranks in rankings:
-        missing = ranks.keys() - index_of.keys()
-        if missing:
-            raise InputError(
-                f"ranks {min(missing)!r}, which is no system",
-                where=f"rankings of {record.id}",
-                fix=f"Its systems: {', '.join(map(str, index_of))}",
-            )
-        votes += verdicts(ranks)
-    return [(index_of[better], index_of[worse]) for better, worse in by_votes(votes)]

@@ -24,15 +24,6 @@ A plugged-in estimate of t is often 0 where systems are few, and would then clai
 is averaged over the posterior of t; beforehand v / (t^2 + v), v the mean of v_s, is uniform on 0 to 1 (Strawderman
 1971; Daniels 1999). The posterior mean of a_s is E[B_s] a_s, its variance E[B_s] v_s + Var[B_s] a_s^2.
 
-Several raters, and preferences, make one score of every text. Raters are more or less strict. Where lower is better and
-no score is negative (errors), strictness is a factor,
-    y_isr = f_r v_is,     v_is = sum_r y_isr / sum_r f_r,     f_r = (sum_is y_isr + P y) / (sum_is v_is + P y)
-else what a rater adds,
-    y_isr = v_is + c_r,   v_is = mean_r (y_isr - c_r),        c_r = sum_is (y_isr - v_is) / (n_r + P)
-for text s of segment i, over the raters and texts that were judged, in turns until nothing changes; y is the mean
-score. Both are likelihoods (Poisson, normal), drawn to raters alike as if that had been seen on P texts: raters are
-told apart where they judged the same texts, or are joined by others. Scores keep their mean over all judgements.
-
 Of preferences, v_i is the least-squares solution of v_worse - v_better = 1 over the compared pairs of a segment, 0 for
 ties, its mean 0 (Massey 1997): lower is better. Groups of texts that no comparison joins are taken to be as good as
 each other on average. Texts that nobody compared have no score.
@@ -57,14 +48,12 @@ from ..selection.judged_systems import (
     judged_whole,
     with_human_table,
 )
-from ..selection.system_scores import DocumentOutputs, Rankings, all_systems
+from ..selection.system_scores import DocumentOutputs, Rankings, all_systems, check_rankings
 
 GRID = np.linspace(-20, 30, 2001)  # log t^2 over the mean of v_s
 ROUNDING = 1e-12  # what is left of an error without noise, over the largest
 Root = Literal["auto", "yes", "no"]
 MAX_ERROR = 1e100  # sums of products of errors up to here are finite
-PSEUDO_TEXTS = 5.0  # P
-STEPS, SMALLEST = 1000, 1e-9  # of turns; a change that is none
 PREFERENCES = "preferences"
 
 
@@ -283,25 +272,10 @@ def _design_effect(
     return max(1.0, clustered / (variance * float(np.trace(inverse))))
 
 
-class Raters(NamedTuple):
-    """How strict raters are.
-
-    Args:
-        effects: by name; factors, or what they add.
-        are_factors: which of the two.
-    """
-
-    effects: Mapping[str, float]
-    are_factors: bool
-
-
-def with_one_score(
-    documents: Sequence[DocumentOutputs],
-    dimensions: Sequence[str],
-    lower: bool,
-    name: str,
-) -> tuple[list[DocumentOutputs], Raters]:
-    """The documents with one dimension `name` in place of those of several raters, and how strict these are.
+def with_mean_of_raters(
+    documents: Sequence[DocumentOutputs], dimensions: Sequence[str], name: str
+) -> list[DocumentOutputs]:
+    """The documents with one dimension `name` instead of those of several raters: the mean of those who judged a text.
 
     Raises:
         InputError: nobody judged anything, or too many raters.
@@ -309,54 +283,12 @@ def with_one_score(
     limits().check("systems", len(dimensions), "raters")  # of whom there may be as many
     is_whole = judged_whole(documents, dimensions)
     systems = all_systems(documents)
-    tables = [human_table(dimension, documents, systems, is_whole) for dimension in dimensions]
-    y = np.array([table.ravel() for table in tables])  # [R, texts]
-    if np.isnan(y).all():
+    tables = np.array([human_table(one, documents, systems, is_whole) for one in dimensions])
+    count = (~np.isnan(tables)).sum(axis=0)
+    if not count.any():
         raise InputError("no score", where="human", fix="Name the keys that hold scores")
-    are_factors = lower and float(np.nanmin(y)) >= 0
-    values, effects = (without_factors if are_factors else without_shifts)(y)
-    table = values.reshape(len(systems), -1)
-    judged = with_human_table(documents, name, systems, table, is_whole)
-    by_name = dict(zip(dimensions, effects.tolist(), strict=True))
-    return judged, Raters(by_name, are_factors)
-
-
-def without_factors(y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """v [n], nan where nobody judged, and f [R] from scores [R, n]."""
-    known = ~np.isnan(y)
-    scores = np.where(known, y, 0.0)
-    belief = PSEUDO_TEXTS * float(y[known].mean())
-    factors = np.ones(len(y))
-    for _ in range(STEPS):
-        strictness = known.T @ factors  # of all who judged a text, [n]
-        values = scores.sum(axis=0) / np.where(strictness > 0, strictness, 1.0)
-        expected = known @ values + belief
-        new = (scores.sum(axis=1) + belief) / np.where(expected > 0, expected, 1.0)
-        new = np.where(expected > 0, new, 1.0)
-        new *= known.sum() / (known.sum(axis=1) @ new)
-        change = float(np.abs(new - factors).max())
-        factors = new
-        if change < SMALLEST:
-            break
-    return np.where(known.any(axis=0), values, np.nan), factors
-
-
-def without_shifts(y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """v [n], nan where nobody judged, and c [R] from scores [R, n]."""
-    known = ~np.isnan(y)
-    scores = np.where(known, y, 0.0)
-    counts = known.sum(axis=0)
-    shifts = np.zeros(len(y))
-    for _ in range(STEPS):
-        values = (scores.sum(axis=0) - known.T @ shifts) / np.maximum(counts, 1)
-        left = np.where(known, scores - values, 0.0).sum(axis=1)
-        new = left / (known.sum(axis=1) + PSEUDO_TEXTS)
-        new -= (known.sum(axis=1) @ new) / known.sum()
-        change = float(np.abs(new - shifts).max())
-        shifts = new
-        if change < SMALLEST * (1 + float(np.abs(scores).max())):
-            break
-    return np.where(counts > 0, values, np.nan), shifts
+    means = np.where(count > 0, np.nansum(tables, axis=0) / np.maximum(count, 1), np.nan)
+    return with_human_table(documents, name, systems, means, is_whole)
 
 
 def with_preferences(
@@ -372,38 +304,36 @@ def with_preferences(
         InputError: a ranking is of no segment, or of an unknown system.
     """
     systems = all_systems(documents)
-    rows: dict[str, FloatArray] = {}
+    owners: dict[str, DocumentOutputs] = {}
     for document in documents:
-        own = tuple(document.systems)
-        places = [systems.index(name) for name in own]
-        for i in range(document.segments):
-            name = document.id if document.whole else f"{document.id}:{i}"
-            rows[name] = np.full(len(systems), np.nan)
-            rows[name][places] = preference_scores(own, rankings.get(name, ()), name)
-    if left := set(rankings) - set(rows):
-        problem = f"{min(left)!r:.80} is no segment"
-        fix = "Expected the id of a document and the number of its segment, such as d7:3"
-        raise InputError(problem, where="rankings", fix=fix)
+        ids = (
+            [document.id]
+            if document.whole
+            else map(f"{document.id}:{{}}".format, range(document.segments))
+        )
+        owners |= dict.fromkeys(ids, document)
+    check_rankings(rankings, {name: document.systems for name, document in owners.items()})
+    rows = []
+    for name, document in owners.items():
+        row = np.full(len(systems), np.nan)
+        places = [systems.index(system) for system in document.systems]
+        row[places] = preference_scores(tuple(document.systems), rankings.get(name, ()))
+        rows.append(row)
     is_whole = all(document.whole for document in documents)
-    table = np.array(list(rows.values())).T  # [S, segments]
+    table = np.array(rows).T  # [S, segments]
     return with_human_table(documents, PREFERENCES, systems, table, is_whole)
 
 
 def preference_scores(
-    systems: Sequence[str], rankings: Sequence[Mapping[str, float]], name: str
+    systems: Sequence[str], rankings: Sequence[Mapping[str, float]]
 ) -> FloatArray:
-    """v of every system, [S], nan where nobody compared it; raises InputError for an unknown system."""
+    """v of every system, [S], nan where nobody compared it."""
     if not rankings:
         return np.full(len(systems), np.nan)
     number = {system: s for s, system in enumerate(systems)}
     laplacian = np.zeros((len(systems), len(systems)))
     lost = np.zeros(len(systems))
     for ranks in rankings:
-        unknown = ranks.keys() - number.keys()
-        if unknown:
-            problem = f"ranks {min(unknown)!r:.80}, which is no system"
-            fix = f"Its systems: {', '.join(systems)}"
-            raise InputError(problem, where=f"rankings of {name:.80}", fix=fix)
         own = np.array([number[system] for system in ranks], int)
         values = np.array(list(ranks.values()))
         # every two systems are compared once

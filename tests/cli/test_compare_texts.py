@@ -42,18 +42,11 @@ def test_numbers_are_those_of_the_systems_file_that_convert_makes(
         assert by_texts[key] == by_file[key], key
 
 
-def test_convert_makes_any_form_of_documents(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_convert_makes_documents(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", *FILES, "--to", "systems"]) == 0
     printed = capsys.readouterr()
     assert len(printed.out.splitlines()) == 40
     assert "every segment is a document of its own" in printed.err
-    path = str(tmp_path / "set.src")
-    sources = ["--sources", REF, "--documents", IDS]
-    assert main(["convert", *FILES, *sources, "--to", "sacrebleu", "-o", path]) == 0
-    assert (tmp_path / "set.mbr").read_bytes() == Path(MBR).read_bytes()
-    assert (tmp_path / "set.docid").read_bytes() == Path(IDS).read_bytes()
 
 
 def test_the_baseline_has_the_tests_of_its_pairs(capsys: pytest.CaptureFixture[str]) -> None:

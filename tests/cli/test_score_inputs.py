@@ -109,21 +109,21 @@ def test_sources_of_lists_are_not_json(tmp_path: Path, capsys: pytest.CaptureFix
 
 WMT = ["--draws", "--unit", "--correction", "--baseline", "--save", "--details", "--judged"]
 WMT += ["--segment-scores", "--document-scores", "--columns", "--include", "--as-systems"]
-TASK = ["--human-scores", "--outliers", "--close-references", "--primary", "--missing", "--domain"]
-TASK += ["--every-task", "--task-draws", "--with-human", "--with-outliers", "--nan-as-zero"]
+TASK = ["--human-scores", "--outliers", "--close-references", "--primary", "--missing"]
+TASK += ["--every-task", "--task-draws", "--with-human", "--with-outliers"]
 FILES = ["--hypotheses", "--references", "--sources", "--documents"]
 SET = ["--language-pair", "--main-reference", "--mqm-weights"]
 UNREAD = {
     "score x": FILES,
     "score --hypotheses x": ["--columns"],
-    "compare x --tasks wmt23": [*WMT, "--domain", "--with-human", "--raters", "--human", "--from"],
+    "compare x --tasks wmt23": [*WMT, "--with-human", "--raters", "--human", "--from"],
     "compare x --statistics wmt": [*WMT, "--every-task", "--raters", "--mqm-weights"],
     "compare --hypotheses x": [*TASK, *SET, "--columns", "--include"],
     "compare x": [*TASK, "--main-reference", "--sources", "--documents"],
 }
 VALUES = {"--draws": "7", "--task-draws": "7", "--correction": "holm"}
 VALUES |= {"--missing": "zeros", "--unit": "segment", "--from": "mtme"}
-SWITCHES = ("--details", "--raters", *TASK[-2:], "--every-task", "--with-human")
+SWITCHES = ("--details", "--raters", "--with-outliers", "--every-task", "--with-human")
 
 
 @pytest.mark.parametrize("command", UNREAD)

@@ -38,13 +38,12 @@ from discorank.rerank.training.combination_training import (
     Data,
     Preferences,
     Tuning,
+    by_rankings,
     by_scores,
-    by_votes,
     features,
     held_out,
     learn,
     train_combination,
-    verdicts,
 )
 
 from ..support.bit_flips import NUM_FLIPS, refused_flips
@@ -62,8 +61,10 @@ ROWS = np.array([COMBINATION["features"][name] for name in NAMES])
 
 
 def golden_pairs() -> list[tuple[str, str]]:
-    given_ = [(f"{s}/{a}", f"{s}/{b}", verdict) for s, a, b, verdict in COMBINATION["judgements"]]
-    return by_votes(given_)
+    rank = {">": 1, "=": 2, "<": 3}
+    return by_rankings(
+        {f"{s}/{a}": rank[verdict], f"{s}/{b}": 2} for s, a, b, verdict in COMBINATION["judgements"]
+    )
 
 
 def test_golden_pairs() -> None:
@@ -209,9 +210,7 @@ def test_noise_is_held_down() -> None:
 def test_preferences() -> None:
     assert by_scores([1, 2, None], lower=True) == [(0, 1)]
     assert by_scores([1, 1.4, 2], margin=0.5) == [(2, 0), (2, 1)]
-    assert by_votes(verdicts({"A": 2, "B": 1})) == [("B", "A")]
-    with pytest.raises(ValueError, match="verdict"):
-        by_votes([("a", "b", "?")])
+    assert by_rankings([{"A": 2, "B": 1}]) == [("B", "A")]
 
 
 # --- training

@@ -21,7 +21,6 @@ from discorank.integrations.formats.system_texts import OutputFiles, read_output
 from discorank.integrations.formats.wmt.eval_set_folder import (
     EvalSetOptions,
     read_eval_set,
-    read_ratings,
 )
 from discorank.integrations.formats.wmt.judgements import read_rankings
 from discorank.integrations.generation.prompts import read_prompts
@@ -42,8 +41,6 @@ FOLDER_FILES = (
     "references/he-en.refA.txt",
     "system-outputs/he-en/zeta.txt",
     "human-scores/he-en.mqm.seg.score",
-    "human-scores/he-en.mqm.domain.score",
-    "human-scores/he-en.mqm.merged.seg.rating",
     "metric-scores/he-en/Good-refA.doc.score",
 )
 
@@ -144,7 +141,7 @@ def prompts_of(path: Path) -> Records:
 
 def judgements_of(path: Path) -> Records:
     for i, row in enumerate(read_judged_file(str(path), "mqm")):
-        yield Read(i, (row.id, row.rater, row.scores))
+        yield Read(i, (row.id, row.system, row.rating))
 
 
 def rankings_of(path: Path) -> Records:
@@ -175,9 +172,7 @@ def folder_of(name: str) -> Callable[[Path], Records]:
         good = (folder / name).read_bytes()
         (folder / name).write_bytes(path.read_bytes())
         try:
-            eval_set = read_eval_set(folder, "he-en", zeros)
-            ratings = read_ratings(folder, eval_set) if name.endswith(".rating") else None
-            yield Read(name, (eval_set, ratings))
+            yield Read(name, read_eval_set(folder, "he-en", zeros))
         finally:
             (folder / name).write_bytes(good)
 

@@ -26,7 +26,6 @@ from ....metrics.spec.checked_settings import Field
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import NumberedLines
 from ....rerank.lists import CandidateList, read_list
-from ....rerank.runs.resumable import as_line
 from ...arrow.open_rows import open_rows
 from ...files.entries import ListEntry, Number, error_entry, list_entry, placed, typed
 from ..format_table import (
@@ -394,10 +393,8 @@ def format_of_documents(
     keys: tuple[str, ...] = (),
     first_line: Pattern[bytes] | None = None,
     example: str = "",
-    holds: Iterable[str] = (),
-    **written: Any,
 ) -> Format:
-    """A format of documents, by its reader of rows and its writer, as `DocumentFormat` has it."""
+    """A format of documents, by its reader of rows."""
 
     def open_rows(path: str | Path, options: ListOptions) -> DocumentRows:
         return DocumentRows(str(path), read(str(path), options))
@@ -409,7 +406,7 @@ def format_of_documents(
         frozenset({"human", "as_systems", *options}),
         keys=keys,
         first_line=first_line,
-        documents=DocumentFormat(open_rows, holds=frozenset(holds), **written),
+        documents=DocumentFormat(open_rows),
         example=example,
     )
 
@@ -443,11 +440,7 @@ FORMATS = (
         lists_of_documents(_open),
         frozenset({"human", "as_systems", "include", "columns"}),
         keys=("systems",),
-        documents=DocumentFormat(
-            _open,
-            lambda rows: map(as_line, rows),
-            holds=frozenset({"human", "metrics", "not_supplied", "ratings"}),
-        ),
+        documents=DocumentFormat(_open),
         example='{"id": "d", "systems": {"A": ["a text"], "B": ["b"]}, "human": {"mqm": {"A": [1.5]}}}\n',
     ),
 )

@@ -2,9 +2,9 @@
 
     texts      a line per segment, ``.txt`` or ``.jsonl``; ``[No translation supplied]`` stands for a missing one, None
     documents  DOMAIN DOCUMENT, a line per segment
-    scores     SYSTEM SCORE (DOMAIN SYSTEM SCORE at level domain), or None, in the order of segments or documents
-    ratings    SYSTEM <tab> JSON with the errors that a rater marked, or None <tab> RATER
-Lines lose trailing white space. Systems may come in any order and interleave.
+    scores     SYSTEM SCORE, or None, in the order of segments or documents
+Lines lose trailing white space. Systems may come in any order and interleave. Scores of domains, and files of marked
+errors (``.rating``), are not read.
 
 What the tool repairs in silence is refused with its place: a metric that lacks an output (which counts there as zeros;
 `missing` chooses what is done), a missing cell, texts of other lengths than the sources. Files that are written go
@@ -14,22 +14,21 @@ through drafts and take their names when they are complete.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from math import isnan
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from ....metrics.errors import InputError, ResourceError, excerpt, unknown
 from ....metrics.representations import FloatArray
-from ....metrics.spec.checked_settings import Field, Rare, settings
+from ....metrics.spec.checked_settings import Rare, settings
 from ....metrics.storage.atomic_files import complete_file, own_draft
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import LineSource
 from ....rerank.lists import finite_of
-from ....rerank.runs.resumable import as_line
 from ....rerank.selection.meta_evaluation.eval_set import (
     ALL_REFERENCES,
     LEVELS,
@@ -41,9 +40,8 @@ from ....rerank.selection.meta_evaluation.eval_set import (
     Standards,
     Texts,
 )
-from ...files.entries import Number, in_line, json_object, typed
+from ...files.entries import in_line, json_object, typed
 
-T = TypeVar("T")
 MISSING_TEXT = "[No translation supplied]"
 Missing = Literal["error", "zeros", "leave-out"]
 MISSING = ("error", "zeros", "leave-out")
@@ -151,8 +149,8 @@ def read_eval_set(
             raise InputError(problem, where=where, fix="Give a line per segment of the source")
     bare = EvalSet(root.name, language_pair, documents, sources, references, outputs)
     human: dict[tuple[str, Level], Scores] = {}
-    for path, name, level in _score_files(root / "human-scores", language_pair, ".score"):
-        human[name, level] = _read_scores(path, level, bare)
+    for path, name, level in _score_files(root / "human-scores", f"{language_pair}."):
+        human[name, level] = read_score_file(path, outputs, bare.length(level))
     bare = replace(bare, human_scores=human)
     standards = standards_of(bare, chosen)
     metric_scores = _metric_scores(root, bare, chosen.missing)
@@ -254,92 +252,46 @@ def _outputs(root: Path, language_pair: str) -> dict[str, Texts]:
     return outputs
 
 
-def split_name(stem: str) -> tuple[str, str, Level] | None:
-    """Language pair, name and level of ``LP.NAME.LEVEL``; None where it is none.
-
-    >>> split_name("en-de.round2.mqm.seg")
-    ('en-de', 'round2.mqm', 'seg')
-    """
-    first, _, rest = stem.partition(".")
-    name, _, last = rest.rpartition(".")
-    level = next((level for level in LEVELS if level == last), None)
-    return (first, name, level) if level and first and name else None
-
-
-def _score_files(folder: Path, pair: str, suffix: str) -> Iterator[tuple[Path, str, Level]]:
-    """The files ``LP.NAME.LEVEL`` + suffix of a folder, with name and level."""
+def _score_files(folder: Path, start: str) -> Iterator[tuple[Path, str, Level]]:
+    """The files ``START NAME.LEVEL.score`` of a folder, with name and level."""
     for file_name in _names(folder) if folder.is_dir() else ():
-        parts = split_name(file_name.removesuffix(suffix)) if file_name.endswith(suffix) else None
-        if parts is not None and parts[0] == pair:
-            yield folder / file_name, parts[1], parts[2]
+        name, _, last = file_name.removesuffix(".score").removeprefix(start).rpartition(".")
+        level = next((level for level in LEVELS if level == last), None)
+        if file_name.startswith(start) and file_name.endswith(".score") and name and level:
+            yield folder / file_name, name, level
 
 
-def _by_system(
-    path: Path, read: Callable[[str], tuple[str, T]], systems: Iterable[str]
-) -> dict[str, list[T]]:
-    """The values of each system, of which `read` makes one of every line; errors name the line."""
+def read_score_file(path: Path, systems: Iterable[str], length: int) -> dict[str, FloatArray]:
+    """Scores by system, nan for None.
+
+    Args:
+        path: the file.
+        systems: the outputs there are.
+        length: how many scores a system has.
+
+    Raises:
+        InputError: a line that is not a score, of no output, or the wrong number of lines for a system.
+    """
     known = frozenset(systems)
-    values: dict[str, list[T]] = {}
+    values: dict[str, list[float]] = {}
     source = LineSource(path)
     for number, line in source:
         with in_line(source, number):
-            system, value = read(line.decode())
+            columns = line.decode().split()
+            if len(columns) != 2:
+                raise InputError(f"found {excerpt(line.decode())}, expected SYSTEM SCORE")
+            system, text = columns
+            score = np.nan if text == "None" else finite_of(text)
+            if score is None:
+                raise InputError(f"found {text!r:.80}, expected a number or None")
             if system not in known:
                 raise unknown("system", system, known)
-        values.setdefault(system, []).append(value)
-    return values
-
-
-def _check_lengths(values: Mapping[str, Sequence[object]], length: int, path: Path) -> None:
-    """Raises InputError where a system has more or fewer values than there are segments, documents or domains."""
+        values.setdefault(system, []).append(score)
     for system, own in values.items():
         if len(own) != length:
             problem = f"{len(own)} values of {system!r:.80}, expected {length}"
             raise InputError(problem, where=str(path))
-
-
-def read_score_file(
-    path: Path, level: Level, systems: Sequence[str], length: int, domains: Sequence[str]
-) -> dict[str, FloatArray]:
-    """Scores by system, each of a length, nan for None.
-
-    Args:
-        path: the file.
-        level: of its scores.
-        systems: the outputs there are.
-        length: how many scores a system has at the level.
-        domains: sorted; scores of level domain stand in their order, nan where a domain has none.
-
-    Raises:
-        InputError: a line that is no score, of no output, or the wrong number of lines for a system.
-    """
-
-    def read(line: str) -> tuple[str, tuple[str, float]]:
-        *names, text = line.split() or [""]
-        if len(names) != (2 if level == "domain" else 1):
-            form = "DOMAIN SYSTEM SCORE" if level == "domain" else "SYSTEM SCORE"
-            raise InputError(f"found {excerpt(line)}, expected {form}")
-        score = np.nan if text == "None" else finite_of(text)
-        if score is None:
-            raise InputError(f"found {text!r:.80}, expected a number or None")
-        if level == "domain" and names[0] not in domains:
-            raise unknown("domain", names[0], domains)
-        return names[-1], (names[0], score)
-
-    by_system = _by_system(path, read, systems)
-    if level == "domain":
-        for system, own in by_system.items():
-            of_domains = dict(own)
-            if len(of_domains) < len(own):
-                problem = f"a second score of {system!r:.80} in a domain"
-                raise InputError(problem, where=str(path))
-            by_system[system] = [(name, of_domains.get(name, np.nan)) for name in domains]
-    _check_lengths(by_system, length, path)
-    return {system: np.array([score for _, score in own]) for system, own in by_system.items()}
-
-
-def _read_scores(path: Path, level: Level, bare: EvalSet) -> dict[str, FloatArray]:
-    return read_score_file(path, level, sorted(bare.outputs), bare.length(level), bare.domains)
+    return {system: np.array(own) for system, own in values.items()}
 
 
 def _metric_scores(
@@ -348,19 +300,14 @@ def _metric_scores(
     """Metrics' scores by metric and level; each of every output but the references it reads."""
     folder = root / "metric-scores" / bare.language_pair
     scores: dict[tuple[MetricName, Level], Scores] = {}
-    for file_name in _names(folder) if folder.is_dir() else ():
-        stem, _, level_name = file_name.removesuffix(".score").rpartition(".")
-        level = next((level for level in LEVELS if level == level_name), None)
-        if not file_name.endswith(".score") or level is None:
-            continue
-        path = folder / file_name
+    for path, stem, level in _score_files(folder, ""):
         try:
             name = MetricName.parse(stem, bare.references)
         except InputError as error:
             raise error.inside(str(path)) from None
         if (name, level) in scores:
             raise InputError(f"{name} has two files", where=str(path), fix="Keep one")
-        by_system = _read_scores(path, level, bare)
+        by_system = read_score_file(path, bare.outputs, bare.length(level))
         _check_cells(by_system, by_system, str(path))
         lacking = sorted(set(bare.outputs) - name.references - set(by_system))
         if lacking and missing == "leave-out":
@@ -384,13 +331,6 @@ def _check_cells(scores: Scores, systems: Iterable[str], where: str) -> None:
             problem = f"system {system!r:.80} lacks {lacks}"
             fix = "Score every output but the references that the metric reads"
             raise InputError(problem, where=where, fix=fix)
-
-
-def num_metric_files(folder: str | Path, language_pair: str) -> int:
-    """How many files of metric scores a language pair has."""
-    of_pair = Path(folder) / "metric-scores" / language_pair
-    names = _names(of_pair) if of_pair.is_dir() else []
-    return sum(name.endswith(".score") for name in names)
 
 
 def standards_of(bare: EvalSet, options: EvalSetOptions) -> Standards:
@@ -448,64 +388,8 @@ def _standard_scores(bare: EvalSet, name: str | None) -> dict[Level, str]:
     return standard
 
 
-@dataclass(frozen=True)
-class ErrorMark:
-    """A span of an output (of the source if `is_source_error`), by its first and last character."""
-
-    start: Annotated[int, Field(ge=-1)]
-    end: Annotated[int, Field(ge=-1)]
-    category: str | None = None
-    severity: str | None = None
-    score: Number | None = None
-    is_source_error: bool | None = False
-
-
-class MarkedErrors(NamedTuple):
-    """The errors that one rater marked in one output; none of them: perfect."""
-
-    rater: str
-    errors: list[ErrorMark]
-
-    @property
-    def score(self) -> float:
-        """The sum of the errors' scores."""
-        return sum(error.score or 0.0 for error in self.errors)
-
-
-Ratings = Mapping[
-    str, Sequence[MarkedErrors | None]
-]  # by system, of every segment; None: not rated
-
-
-def read_ratings(folder: str | Path, eval_set: EvalSet) -> dict[str, Ratings]:
-    """The marked errors of a test set by name of the rating.
-
-    Raises:
-        InputError: a line that is no rating, of no output, or the wrong number of lines for a system.
-    """
-    ratings: dict[str, Ratings] = {}
-    files = _score_files(Path(folder) / "human-scores", eval_set.language_pair, ".rating")
-    for path, name, _ in files:
-
-        def read(line: str, name: str = name) -> tuple[str, MarkedErrors | None]:
-            system, *columns = map(str.strip, line.split("\t"))
-            if len(columns) not in (1, 2):
-                raise InputError(f"found {excerpt(line)}, expected SYSTEM, JSON, RATER")
-            if columns[0] == "None":
-                return system, None
-            value = json_object(columns[0].encode())
-            errors = typed(list[ErrorMark], value.get("errors"), "errors")
-            return system, MarkedErrors(columns[1] if len(columns) == 2 else name, errors)
-
-        ratings[name] = _by_system(path, read, eval_set.outputs)
-        _check_lengths(ratings[name], len(eval_set.sources), path)
-    return ratings
-
-
-def write_eval_set(
-    eval_set: EvalSet, folder: str | Path, ratings: Mapping[str, Ratings] | None = None
-) -> None:
-    """Writes texts, human and metric scores (and ratings) into the folder of a test set, beside other pairs.
+def write_eval_set(eval_set: EvalSet, folder: str | Path) -> None:
+    """Write texts, human and metric scores into the folder of a test set, which may have other language pairs.
 
     Raises:
         InputError: a name or text that the form cannot hold, or a metric that lacks an output.
@@ -532,11 +416,8 @@ def write_eval_set(
         _write(root / "system-outputs" / pair / f"{name}.txt", lines)
     for (name, level), scores in eval_set.human_scores.items():
         _check_file_name(name, "human scores")
-        lines = written_scores(scores, level, eval_set.domains, name)
-        _write(root / "human-scores" / f"{pair}.{name}.{level}.score", lines)
-    for name, by_system in (ratings or {}).items():
-        _check_file_name(name, "rating")
-        _write(root / "human-scores" / f"{pair}.{name}.seg.rating", _written_ratings(by_system))
+        path = root / "human-scores" / f"{pair}.{name}.{level}.score"
+        _write(path, written_scores(scores, name))
     write_metric_scores(eval_set, root)
 
 
@@ -553,7 +434,7 @@ def write_metric_scores(
         counted = sorted(set(eval_set.outputs) - name.references)
         _check_cells(scores, counted, f"{name} ({level})")
         path = Path(folder) / "metric-scores" / eval_set.language_pair / f"{name}.{level}.score"
-        _write(path, written_scores(scores, level, eval_set.domains, str(name)))
+        _write(path, written_scores(scores, str(name)))
         paths.append(path)
     return paths
 
@@ -581,9 +462,7 @@ def _written_texts(texts: Texts, where: str) -> Iterator[bytes]:
         yield (MISSING_TEXT if text is None else text).encode() + b"\n"
 
 
-def written_scores(
-    scores: Scores, level: Level, domains: Sequence[str], where: str
-) -> Iterator[bytes]:
+def written_scores(scores: Scores, where: str) -> Iterator[bytes]:
     """The lines of a score file, system by system; every number reads back to the same float.
 
     Raises:
@@ -591,21 +470,8 @@ def written_scores(
     """
     for system, values in scores.items():
         check_name(system, where)
-        for i, value in enumerate(values.tolist()):
-            number = "None" if isnan(value) else repr(value)
-            domain = f"{domains[i]}\t" if level == "domain" else ""
-            yield f"{domain}{system}\t{number}\n".encode()
-
-
-def _written_ratings(ratings: Ratings) -> Iterator[bytes]:
-    """The lines of a rating file, system by system."""
-    for system, values in ratings.items():
-        for rating in values:
-            line = f"{system}\tNone\n"
-            if rating is not None:
-                text = as_line({"errors": list(map(asdict, rating.errors))}).decode().strip()
-                line = f"{system}\t{text}\t{rating.rater}\n"
-            yield line.encode()
+        for value in values.tolist():
+            yield f"{system}\t{None if isnan(value) else repr(value)}\n".encode()
 
 
 def check_name(name: str, where: str) -> None:

@@ -2,26 +2,27 @@
 
 A text that was not supplied is an empty text in a row, which says so: ``not_supplied`` has the segments by name.
 Human scores of segments (of documents, where there are no others) stand under ``human``, metrics' scores of segments
-under ``metrics``. A row holds no scores of systems or domains, so those of a test set made of rows are means of the
+under ``metrics``. A row holds no scores of systems, so those of a test set made of rows are means of the
 rated segments or documents. Rows without a source make a set without one, which no folder can hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from math import isnan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ....metrics.errors import InputError, excerpt
+from ....metrics.errors import InputError
 from ....metrics.representations import FloatArray
 from ....rerank.selection.meta_evaluation.eval_set import (
     DocumentPlace,
     EvalSet,
     Level,
     Scores,
+    Texts,
 )
 from ..format_table import Row, segments_of, texts_of
 from .eval_set_folder import EvalSetOptions, read_eval_set, the_language_pair
@@ -95,7 +96,7 @@ def eval_set_of_rows(
     """The test set that documents make.
 
     Args:
-        rows: documents with the same systems and references.
+        rows: documents with the same systems and references, checked as those of a systems file.
         name: of the test set.
         language_pair: such as en-de.
         lower: human scores of which lower is better: they are negated.
@@ -103,141 +104,81 @@ def eval_set_of_rows(
     Raises:
         InputError: there are no documents, or documents differ in systems, references or the form of scores.
     """
-    made = _Columns()
-    for row in rows:
-        made.add(row)
-    if not made.documents:
+    documents = list(rows)
+    if not documents:
         raise InputError("no documents", where=name, fix="Give at least one")
-    judged = {ref for scores in made.human.values() for ref in scores if ref in made.references}
-    made.remove_not_supplied()
-    outputs = {**made.systems, **{ref: made.references[ref] for ref in sorted(judged)}}
+    references, systems = (_columns(documents, key) for key in ("references", "systems"))
+    sizes = [len(segments_of(next(iter(row["systems"].values())), "systems")) for row in documents]
+    stops = np.cumsum(sizes).tolist()
     human: dict[tuple[str, Level], Scores] = {}
-    for dimension, by_system in made.human.items():
+    judged: set[str] = set()
+    for dimension in dict.fromkeys(key for row in documents for key in row.get("human") or ()):
         sign = -1.0 if dimension in set(lower) else 1.0
-        of_levels = _by_level(made, dimension, by_system, sign)
-        human |= {(dimension, level): scores for level, scores in of_levels.items()}
+        for level, scores in _levels(documents, dimension, sizes, sign).items():
+            human[dimension, level] = scores
+            judged |= scores.keys() & references.keys()
+    sources: list[str | None] = []
+    for row, size in zip(documents, sizes, strict=True):
+        source = row.get("source")
+        sources += [None] * size if source is None else segments_of(source, "source")
     return EvalSet(
         name,
         language_pair,
-        tuple(made.documents),
-        tuple(made.sources),
-        {ref: tuple(texts) for ref, texts in made.references.items()},
-        {system: tuple(texts) for system, texts in outputs.items()},
+        tuple(
+            DocumentPlace(str(row["id"]), str(row.get("domain", DOMAIN)), stop - size, stop)
+            for row, size, stop in zip(documents, sizes, stops, strict=True)
+        ),
+        tuple(sources),
+        references,
+        {**systems, **{ref: references[ref] for ref in sorted(judged)}},
         human,
     )
 
 
-class _Columns:
-    """The texts and scores of all documents, one after the other."""
+def _columns(documents: Sequence[Row], key: str) -> dict[str, Texts]:
+    """The texts of all documents by name; an empty one that was not supplied is None.
 
-    def __init__(self) -> None:
-        self.documents: list[DocumentPlace] = []
-        self.sources: list[str | None] = []
-        self.references: dict[str, list[str | None]] = {}
-        self.systems: dict[str, list[str | None]] = {}
-        self._not_supplied: list[tuple[str, int]] = []  # name and segment
-        # dimension -> system -> scores of segments, or of documents
-        self.human: dict[str, dict[str, list[float]]] = {}
-        self.whole: dict[str, bool] = {}  # whether a dimension has scores of documents
-
-    def add(self, row: Row) -> None:
-        """Takes one more document."""
-        where = f"document {row.get('id')!r:.80}"
-        try:
-            sources = _sources(row)
-            start, stop = len(self.sources), len(self.sources) + len(sources)
-            domain = str(row.get("domain", DOMAIN))
-            self.sources += sources
-            self._add_texts(self.references, texts_of(row, "references"), stop, "references")
-            self._add_texts(self.systems, texts_of(row, "systems"), stop, "systems")
-            for dimension, by_system in (row.get("human") or {}).items():
-                for system, scores in by_system.items():
-                    self._add_scores(dimension, system, scores, start, stop)
-            for name, numbers in (row.get("not_supplied") or {}).items():
-                self._not_supplied += [(name, start + number) for number in numbers]
-            self.documents.append(DocumentPlace(str(row["id"]), domain, start, stop))
-        except InputError as error:
-            raise error.inside(where) from None
-
-    def remove_not_supplied(self) -> None:
-        """Empty texts that were not supplied become none."""
-        for name, segment in self._not_supplied:
-            for columns in (self.systems, self.references):
-                if name in columns and segment < len(columns[name]) and not columns[name][segment]:
-                    columns[name][segment] = None
-
-    def _add_texts(
-        self,
-        columns: dict[str, list[str | None]],
-        texts: Mapping[str, list[str]],
-        stop: int,
-        what: str,
-    ) -> None:
-        if self.documents and set(texts) != set(columns):
-            raise InputError(
-                f"{what} {sorted(texts)}, the first document has {sorted(columns)}",
-                fix="Give the same of every document",
-            )
-        for name, added in texts.items():
-            column = columns.setdefault(name, [])
-            column += added
-            if len(column) != stop:
-                raise InputError(f"{len(added)} segments", where=f"{what}.{name}")
-
-    def _add_scores(self, dimension: str, system: str, scores: Any, start: int, stop: int) -> None:
-        """Takes one system's scores of a document: a list of segments, a number, or None."""
-        if scores is None:
-            return
-        is_whole = not isinstance(scores, list)
-        if self.whole.setdefault(dimension, is_whole) != is_whole:
-            raise InputError(
-                f"found {excerpt(scores)}; other scores are of "
-                f"{'segments' if is_whole else 'documents'}",
-                where=f"human.{dimension}.{system}",
-                fix="Give both kinds under names of their own",
-            )
-        column = self.human.setdefault(dimension, {}).setdefault(system, [])
-        begin, end = (len(self.documents), len(self.documents) + 1) if is_whole else (start, stop)
-        column += [np.nan] * (begin - len(column))
-        values = [scores] if is_whole else scores
-        column += [np.nan if value is None else float(value) for value in values]
-        if len(column) != end:
-            raise InputError(f"{len(values)} scores", where=f"human.{dimension}.{system}")
+    Raises:
+        InputError: a document has other names than the first.
+    """
+    columns: dict[str, list[str | None]] = {name: [] for name in documents[0].get(key) or ()}
+    for row in documents:
+        texts, lacking = texts_of(row, key), row.get("not_supplied") or {}
+        if texts.keys() != columns.keys():
+            problem = f"{key} {sorted(texts)}, the first document has {sorted(columns)}"
+            where = f"document {row['id']!r:.80}"
+            raise InputError(problem, where=where, fix="Give the same of every document")
+        for name, own in texts.items():
+            missing = lacking.get(name, ())
+            columns[name] += [
+                text if text or i not in missing else None for i, text in enumerate(own)
+            ]
+    return {name: tuple(column) for name, column in columns.items()}
 
 
-def _sources(row: Row) -> list[str | None]:
-    """The source's segments; as many of none as the outputs have where there is no source."""
-    if row.get("source") is not None:
-        return [*segments_of(row["source"], "source")]
-    texts = list(texts_of(row, "systems").values())
-    return [None] * len(texts[0]) if texts else []
-
-
-def _by_level(
-    made: _Columns, dimension: str, by_system: Mapping[str, list[float]], sign: float
+def _levels(
+    documents: Sequence[Row], dimension: str, sizes: Sequence[int], sign: float
 ) -> dict[Level, dict[str, FloatArray]]:
     """A dimension's scores of segments or documents, and their means for the levels above."""
-    is_whole = made.whole[dimension]
-    domains = [document.domain for document in made.documents]
-    # the document and the domain of every score
-    owner = np.arange(len(made.documents))
-    domain_of = np.array([sorted(set(domains)).index(domain) for domain in domains])
-    if not is_whole:
-        sizes = [document.stop - document.start for document in made.documents]
-        owner, domain_of = np.repeat(owner, sizes), np.repeat(domain_of, sizes)
-    units: dict[Level, list[Any]] = {
-        "doc": [np.flatnonzero(owner == unit) for unit in range(len(made.documents))],
-        "domain": [np.flatnonzero(domain_of == unit) for unit in range(len(set(domains)))],
-        "sys": [slice(None)],
-    }
+    scores = [(row.get("human") or {}).get(dimension) or {} for row in documents]
+    given = [value for by_system in scores for value in by_system.values() if value is not None]
+    is_whole = not any(isinstance(value, list) for value in given)
+    if not is_whole and not all(isinstance(value, list) for value in given):
+        fix = "Give both kinds under names of their own"
+        raise InputError("scores of segments and of documents", where=f"human.{dimension}", fix=fix)
+    ends = np.cumsum(np.ones_like(sizes) if is_whole else sizes)[:-1]
     levels: dict[Level, dict[str, FloatArray]] = {}
-    for system, column in by_system.items():
-        values = sign * np.array(column + [np.nan] * (len(owner) - len(column)))
+    for system in dict.fromkeys(name for by_system in scores for name in by_system):
+        values: list[float | None] = []
+        for by_system, size in zip(scores, sizes, strict=True):
+            own = by_system.get(system)
+            values += own if isinstance(own, list) else [own] * (1 if is_whole else size)
+        column = sign * np.array(values, float)  # nan for None
         if not is_whole:
-            levels.setdefault("seg", {})[system] = values
-        for level, places in units.items():
-            means = np.array([_mean(values[place]) for place in places])
-            levels.setdefault(level, {})[system] = means
+            levels.setdefault("seg", {})[system] = column
+        means = [_mean(of_document) for of_document in np.split(column, ends)]
+        levels.setdefault("doc", {})[system] = np.array(means)
+        levels.setdefault("sys", {})[system] = np.array([_mean(column)])
     return levels
 
 

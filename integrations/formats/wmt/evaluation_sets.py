@@ -23,9 +23,8 @@ from pathlib import Path
 from ....metrics.errors import InputError
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import LineSource, without_trailing_blanks
-from ....rerank.runs.resumable import as_line
 from ...files.entries import Number, TextLines, in_line, json_object, typed
-from ..format_table import ListOptions, Row, segments_of, texts_of
+from ..format_table import ListOptions, Row
 from ..readers.systems import format_of_documents
 
 _OF_DOCUMENT = ("domain", "origlang")
@@ -88,43 +87,6 @@ def _add(row: Row, texts: dict[str, str]) -> None:
             row["systems"].setdefault(field, []).append(text)
 
 
-def sacrebleu_columns(rows: Iterator[Row]) -> dict[str, list[str]]:
-    """The lines of every field; white space in texts is collapsed, as sacrebleu does.
-
-    Raises:
-        InputError: documents have other systems or references than the first, or a name that no field can have.
-    """
-    columns: dict[str, list[str]] = {}
-    for row in rows:
-        texts = _by_field(row)
-        if columns and set(texts) != set(columns):
-            problem = f"fields {sorted(texts)}, the first document has {sorted(columns)}"
-            where, fix = f"document {row['id']!r:.80}", "Give the same texts of every document"
-            raise InputError(problem, where=where, fix=fix)
-        for field, value in texts.items():
-            columns.setdefault(field, []).extend(" ".join(text.split()) for text in value)
-    return columns
-
-
-def _by_field(row: Row) -> dict[str, list[str]]:
-    """The lines of a document by field."""
-    texts: dict[str, list[str]] = {}
-    for name, value in texts_of(row, "references").items():
-        texts[name if name == "ref" else f"ref-{name.removeprefix('ref')}"] = value
-    for name, value in texts_of(row, "systems").items():
-        if name in _NOT_SYSTEMS or name.startswith("ref"):
-            raise InputError(f"the system {name!r:.80} cannot name a field", where="systems")
-        texts[name] = value
-    for name in texts:
-        if "/" in name:
-            raise InputError(f"{name!r:.80} cannot name a field", where="systems")
-    texts["src"] = segments_of(row.get("source"), "source")
-    of_document = {field: row[field] for field in _OF_DOCUMENT if field in row}
-    for field, value in {**of_document, "docid": row["id"]}.items():
-        texts[field] = [str(value)] * len(texts["src"])
-    return texts
-
-
 @dataclass(frozen=True)
 class _Summary:
     """A line in the style of SummEval."""
@@ -181,31 +143,6 @@ def _add_summary(rows: dict[str, Row], summary: _Summary) -> None:
         human[summary.model_id] = sum(own) / len(own)
 
 
-def written_summeval(rows: Iterator[Row]) -> Iterator[bytes]:
-    """A line per document and system; human scores are those of one annotator.
-
-    Raises:
-        InputError: a document of several segments.
-    """
-    for row in rows:
-        references = list((row.get("references") or {}).values())
-        for system, text in row["systems"].items():
-            if not all(isinstance(each, str) for each in [text, *references]):
-                where = f"document {row['id']!r:.80}"
-                raise InputError("a document of segments", where=where, fix="Summaries are texts")
-            line: Row = {"id": row["id"], "model_id": system, "decoded": text}
-            line["references"] = references
-            if row.get("source") is not None:
-                line["text"] = row["source"]
-            annotations: dict[str, dict[str, float]] = {key: {} for key in _ANNOTATORS}
-            for dimension, scores in (row.get("human") or {}).items():
-                is_turker = dimension.startswith("turker_")
-                key = "turker_annotations" if is_turker else "expert_annotations"
-                if scores.get(system) is not None:
-                    annotations[key][dimension.removeprefix("turker_")] = scores[system]
-            yield as_line(line | {key: [own] for key, own in annotations.items() if own})
-
-
 def _read_folder(path: str, options: ListOptions) -> Iterator[Row]:
     from .eval_set_rows import rows_of_folder
 
@@ -223,14 +160,11 @@ FORMATS = (
         "sacrebleu",
         "the sources SET.PAIR.src of a test set of sacrebleu",
         lambda path, options: read_sacrebleu(path),
-        files=sacrebleu_columns,
     ),
     format_of_documents(
         "summeval",
         "summaries in the style of SummEval",
         lambda path, options: read_summeval(path),
-        lines=written_summeval,
-        holds=("human",),
         example='{"id": "d", "model_id": "A", "decoded": "a text", "references": ["r"]}\n',
     ),
 )

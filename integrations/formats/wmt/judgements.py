@@ -21,7 +21,7 @@ from ....metrics.storage.line_source import NumberedLines
 from ....rerank.selection.ratings import mean_scores
 from ....rerank.selection.system_scores import DocumentOutputs, Judgements, Rankings, TextRating
 from ...files.entries import Number, each_line, typed
-from .rated_rows import JudgedRow, Notes, rating_object, same_text, spans_of_tool
+from .rated_rows import Judgement, Notes, rating_of, same_text, spans_inside
 
 _FORM = 'Expected a line such as {"id": "d7:3", "mqm": {"A": 1.0}, "rater": "anna"}'
 _RANKS = 'Expected a line such as {"id": "d7:3", "ranks": {"A": 1, "B": 2}}'
@@ -31,7 +31,7 @@ _Place = tuple[int, int | None]  # a document, and a segment of it
 
 @dataclass(frozen=True)
 class _Judged:
-    """A line of judgements, beside the scores."""
+    """A line of judgements, but for its scores."""
 
     id: str
     rater: str | None = None
@@ -45,14 +45,14 @@ class _Ranked:
     ranks: dict[str, Number | None]
 
 
-def read_judged(source: NumberedLines, key: str) -> list[JudgedRow]:
-    """The rows of a file, whose scores stand under a key.
+def read_judged(source: NumberedLines, key: str) -> list[Judgement]:
+    """The judgements of a file, whose scores are under a key.
 
     Raises:
         InputError: a line is not of the form above; with file and line.
     """
 
-    def row(number: int, line: bytes) -> JudgedRow:
+    def of_line(number: int, line: bytes) -> list[Judgement]:
         data = parse_json(line)
         judged: _Judged = typed(_Judged, data, fix=_FORM)
         if key not in data:
@@ -60,9 +60,13 @@ def read_judged(source: NumberedLines, key: str) -> list[JudgedRow]:
             raise unknown("key of scores", key, names, where="human")
         scores = typed(dict[str, Number | None], data[key] or {}, key, _FORM)
         where = f"{source.name}:{number}"
-        return JudgedRow(where, judged.id, judged.rater, _known(scores))
+        return [
+            Judgement(where, judged.id, system, rating_of(judged.rater, score))
+            for system, score in scores.items()
+            if score is not None
+        ]
 
-    return list(each_line(source, row))
+    return [one for of_one in each_line(source, of_line) for one in of_one]
 
 
 def read_rankings(source: NumberedLines) -> Rankings:
@@ -74,13 +78,9 @@ def read_rankings(source: NumberedLines) -> Rankings:
     rankings: dict[str, list[dict[str, float]]] = {}
     ranked: _Ranked
     for ranked in each_line(source, lambda _, line: typed(_Ranked, parse_json(line), fix=_RANKS)):
-        rankings.setdefault(ranked.id, []).append(_known(ranked.ranks))
+        ranks = {system: rank for system, rank in ranked.ranks.items() if rank is not None}
+        rankings.setdefault(ranked.id, []).append(ranks)
     return rankings
-
-
-def _known(scores: Mapping[str, float | None]) -> dict[str, float]:
-    """The scores of a row, without those that nobody gave."""
-    return {system: score for system, score in scores.items() if score is not None}
 
 
 class _JudgedDocuments:
@@ -108,58 +108,46 @@ class _JudgedDocuments:
             own = document.ratings.get(key, {})
             self._ratings.append({s: [list(r) for r in texts] for s, texts in own.items()})
 
-    def put(self, row: JudgedRow) -> None:
-        """Puts the judgements of a row where they belong; raises InputError where there is no such place."""
-        d, i = self._place(row)
+    def put(self, one: Judgement) -> None:
+        """Put a judgement where it belongs; raises InputError where there is no such place."""
+        d, i = self._place(one)
         document = self._documents[d]
         texts = {**document.references, **document.systems}
-        for system in dict.fromkeys([*row.scores, *row.errors]):
-            if system not in texts:
-                raise unknown("system", system, texts, where=self._key)
-            if system in row.scores:
-                self._score(d, i, system, row)
-            segment = 0 if i is None and document.whole else i
-            if row.rater is not None and segment is not None:
-                self._rate(d, segment, system, row, texts[system][segment])
+        if one.system not in texts:
+            raise unknown("system", one.system, texts, where=self._key)
+        if one.rating["score"] is not None:
+            self._score(d, i, one)
+        segment = 0 if i is None and document.whole else i
+        if one.rating["rater"] is not None and segment is not None:
+            of_system = self._ratings[d].setdefault(one.system, [[] for _ in texts[one.system]])
+            of_system[segment].append(_rating(one, texts[one.system][segment]))
 
-    def _place(self, row: JudgedRow) -> _Place:
-        if row.line is None:
-            if row.id not in self._places:
-                raise unknown("segment", row.id, self._places, where="id")
-            return self._places[row.id]
-        d, i = self._lines[row.line] if row.line < len(self._lines) else (-1, None)
-        if d < 0 or self._documents[d].id != row.id:
+    def _place(self, one: Judgement) -> _Place:
+        if one.line is None:
+            if one.id not in self._places:
+                raise unknown("segment", one.id, self._places, where="id")
+            return self._places[one.id]
+        d, i = self._lines[one.line] if one.line < len(self._lines) else (-1, None)
+        if d < 0 or self._documents[d].id != one.id:
             name = f"of document {self._documents[d].id!r:.80}" if d >= 0 else "behind the last"
-            problem = f"line {row.line} is {name}, not of {row.id!r:.80}"
+            problem = f"line {one.line} is {name}, not of {one.id!r:.80}"
             raise InputError(problem, where="id", fix="Give the texts that were judged")
         return d, i
 
-    def _score(self, d: int, i: int | None, system: str, row: JudgedRow) -> None:
-        """Adds a score; raises InputError where there is one already."""
-        dimension = self._key if row.rater is None else f"{self._key} of {row.rater}"
+    def _score(self, d: int, i: int | None, one: Judgement) -> None:
+        """Add a score; raises InputError where there is one already."""
+        rater, score = one.rating["rater"], one.rating["score"]
+        dimension = self._key if rater is None else f"{self._key} of {rater}"
         by_system = self._human[d].setdefault(dimension, {})
-        if i is None and system not in by_system:
-            by_system[system] = row.scores[system]
+        if i is None and one.system not in by_system:
+            by_system[one.system] = score
             return
-        own = by_system.setdefault(system, [None] * self._documents[d].segments)
+        own = by_system.setdefault(one.system, [None] * self._documents[d].segments)
         if i is None or not isinstance(own, list) or own[i] is not None:
-            problem = f"{system!r:.80} has a score there already"
+            problem = f"{one.system!r:.80} has a score there already"
             fix = "Give each rater a name, and each a line per segment, or one per document"
-            raise InputError(problem, where=f"{row.id:.80}: {dimension:.80}", fix=fix)
-        own[i] = row.scores[system]
-
-    def _rate(self, d: int, i: int, system: str, row: JudgedRow, text: str) -> None:
-        """Adds the rating of an annotator."""
-        judged = row.texts.get(system, text)
-        if not same_text(judged, text):
-            problem = f"of {system!r:.80} {excerpt(judged)} was judged, its text is {excerpt(text)}"
-            raise InputError(problem, where=row.id[:80], fix="Give the texts that were judged")
-        errors, notes = row.errors.get(system), Notes(row.where)
-        spans = spans_of_tool(errors, text, f"{system:.80}.errors", notes)
-        rating = rating_object(str(row.rater), row.scores.get(system), spans, row.seconds)
-        segments = self._documents[d].segments
-        of_system = self._ratings[d].setdefault(system, [[] for _ in range(segments)])
-        of_system[i].append(typed(TextRating, rating))
+            raise InputError(problem, where=f"{one.id:.80}: {dimension:.80}", fix=fix)
+        own[i] = score
 
     def documents(self) -> list[DocumentOutputs]:
         """The documents with all judgements."""
@@ -173,6 +161,17 @@ class _JudgedDocuments:
         return judged
 
 
+def _rating(one: Judgement, text: str) -> TextRating:
+    """The rating of an annotator; raises InputError where another text was judged."""
+    if one.text is not None and not same_text(one.text, text):
+        about = f"of {one.system!r:.80} {excerpt(one.text)} was judged"
+        problem = f"{about}, its text is {excerpt(text)}"
+        raise InputError(problem, where=one.id[:80], fix="Give the texts that were judged")
+    spans = spans_inside(one.rating.get("spans"), text, Notes(one.where))
+    rating: TextRating = typed(TextRating, one.rating | ({"spans": spans} if spans else {}))
+    return rating
+
+
 def _converted(human: Mapping[str, Mapping[str, Any]], kind: type, to: type) -> dict[str, Any]:
     """Judgements with lists that can be added to in place of tuples, or the other way."""
     return {
@@ -182,19 +181,19 @@ def _converted(human: Mapping[str, Mapping[str, Any]], kind: type, to: type) -> 
 
 
 def with_judged(
-    documents: Sequence[DocumentOutputs], rows: Iterable[JudgedRow], key: str
+    documents: Sequence[DocumentOutputs], judgements: Iterable[Judgement], key: str
 ) -> list[DocumentOutputs]:
-    """The documents with the rows' scores, of no rater under `key`, of a rater under ``key of rater`` and as ratings.
+    """The documents with scores, of no rater under `key`, of a rater under ``key of rater`` and as ratings.
 
     Raises:
-        InputError: a row is of no segment, or of an unknown system; or what it judges has a score already.
+        InputError: a judgement is of no segment, or of an unknown system; or what it judges has a score already.
     """
     judged = _JudgedDocuments(documents, key)
-    for row in rows:
+    for one in judgements:
         try:
-            judged.put(row)
+            judged.put(one)
         except InputError as error:
-            raise error.inside(row.where) from None
+            raise error.inside(one.where) from None
     return judged.documents()
 
 

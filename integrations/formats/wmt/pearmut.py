@@ -30,13 +30,13 @@ from ..format_table import Row
 from ..readers.systems import format_of_documents
 from .rated_rows import (
     REPEATED,
-    GatheredText,
     GatheredTexts,
-    JudgedRow,
+    Judgement,
     Notes,
+    RatedOutput,
     Rating,
-    rating_object,
-    span_of_tool,
+    rating_of,
+    spans_inside,
     spans_of_tool,
 )
 
@@ -100,7 +100,7 @@ class Annotation(NamedTuple):
 
     where: str
     item: str
-    of_text: GatheredText
+    of_text: RatedOutput
 
 
 def read_annotations(path: str, notes: Notes) -> list[Annotation]:
@@ -220,7 +220,7 @@ class _JsonStream:
         return InputError(problem, where=self._path, fix="Export the annotations again")
 
 
-def _judged(record: _Record, pair: str, notes: Notes) -> list[tuple[str, GatheredText]]:
+def _judged(record: _Record, pair: str, notes: Notes) -> list[tuple[str, RatedOutput]]:
     """The id of the item and the rated text of every annotation of a record."""
     items, annotations = record.item or [], typed(list[Any], record.annotation, "annotation")
     if len(items) != len(annotations):
@@ -244,7 +244,7 @@ def _judged(record: _Record, pair: str, notes: Notes) -> list[tuple[str, Gathere
         # of a source that is a picture or video, what stands for it
         source = item.src if item.src_text is None else item.src_text
         source = source if isinstance(source, str) else None
-        one = GatheredText(pair, document, (order, ""), system, text, source, domain, rating)
+        one = RatedOutput(pair, document, (order, ""), system, text, source, domain, rating)
         judged.append((item.item_id, one))
     return judged
 
@@ -261,8 +261,9 @@ def _rating(
     marked = said.error_spans
     if isinstance(marked, list) and any(ord(letter) > 0xFFFF for letter in text):
         marked = [_in_code_points(span, text) for span in marked]
-    spans = spans_of_tool(marked, text, "annotation.error_spans", notes, behind_is_missing=True)
-    return None if score is None and not spans else rating_object(user, score, spans, seconds)
+    spans = spans_of_tool(marked, "annotation.error_spans", notes)
+    spans = spans_inside(spans, text, notes, behind_is_missing=True)
+    return None if score is None and not spans else rating_of(user, score, spans, seconds)
 
 
 def _in_code_points(span: Any, text: str) -> Any:
@@ -324,40 +325,28 @@ def read_pearmut(path: str, language_pair: str | None = None) -> Iterator[Row]:
     """
     notes = Notes("stdin" if path == "-" else path)
     texts = GatheredTexts(notes)
-    for judged in read_annotations(path, notes):
-        try:
-            texts.add(judged.of_text)
-        except InputError as error:
-            raise error.inside(judged.where) from None
-    if not texts.pairs:
+    annotations = read_annotations(path, notes)
+    if not annotations:
         raise InputError("nothing was rated in it", where=path, fix="Annotate something first")
-    yield from texts.rows(language_pair, lambda pair: "esa")
+    for where, _, of_text in annotations:
+        try:
+            texts.add(of_text)
+        except InputError as error:
+            raise error.inside(where) from None
+    yield from texts.rows(language_pair, "esa")
 
 
-def read_judged_by_pearmut(path: str) -> list[JudgedRow]:
+def read_judged_by_pearmut(path: str) -> list[Judgement]:
     """The judgements of a file of annotations, errors and warnings as `read_annotations`."""
     notes = Notes(path)
-    rows: dict[tuple[str, str, str], JudgedRow] = {}
+    last: dict[tuple[str, str, str], Judgement] = {}
     for where, item, one in read_annotations(path, notes):
-        rating = one.rating
-        if rating is None:
-            continue
-        notes.counts[REPEATED] += (rating["rater"], item, one.system) in rows
-        scores = {} if rating["score"] is None else {one.system: rating["score"]}
-        errors = {}
-        if "spans" in rating:
-            errors[one.system] = [span_of_tool(span) for span in rating["spans"]]
-        rows[rating["rater"], item, one.system] = JudgedRow(
-            where,
-            item,
-            rating["rater"],
-            scores,
-            errors,
-            rating.get("seconds"),
-            texts={one.system: one.text},
-        )
+        if one.rating is not None:
+            key = one.rating["rater"], item, one.system
+            notes.counts[REPEATED] += key in last
+            last[key] = Judgement(where, item, one.system, one.rating, text=one.text)
     notes.warn()
-    return list(rows.values())
+    return list(last.values())
 
 
 FORMATS = (

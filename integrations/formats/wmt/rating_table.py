@@ -37,16 +37,15 @@ from ..format_table import Row
 from ..readers.systems import format_of_documents
 from .rated_rows import (
     REPEATED,
-    GatheredText,
     GatheredTexts,
-    JudgedRow,
+    Judgement,
     Notes,
+    RatedOutput,
     SegmentKey,
-    rating_object,
+    rating_of,
     same_text,
-    span_object,
-    the_pair,
-    with_reference_files,
+    span_of,
+    spans_of_tool,
 )
 from .wmt_jsonl import place_of, whole_number
 
@@ -161,20 +160,15 @@ def read_rating_table(
     for (pair, document, segment, system, rater), one in targets.items():
         rating = None
         if is_mqm:
-            rating = rating_object(rater, -one.weight or 0.0, one.spans)
+            rating = rating_of(rater, -one.weight or 0.0, one.spans)
         elif one.score is not None:
-            rating = rating_object(rater, one.score)
-        rated = (one.text, one.source or None, one.domain, rating)
+            rating = rating_of(rater, one.score)
+        own = (one.text, one.source or None, one.domain, rating)
         try:
-            texts.add(GatheredText(pair, document, segment, system, *rated))
+            texts.add(RatedOutput(pair, document, segment, system, *own))
         except InputError as error:
             raise error.inside(path) from None
-    rows = texts.rows(language_pair, lambda pair: "mqm" if is_mqm else "esa")
-    if not references:
-        yield from rows
-        return
-    pair = the_pair(texts.pairs, language_pair, path)
-    yield from with_reference_files(rows, texts.segment_numbers(pair), references)
+    yield from texts.rows(language_pair, "mqm" if is_mqm else "esa", references)
 
 
 def _table_lines(source: LineSource) -> Iterator[tuple[int, dict[str, str]]]:
@@ -254,9 +248,8 @@ def _add(
         (min(start, end), min(stop, end), False) for start, stop in spans
     ]
     places += [(start, stop, True) for start, stop in source_spans]
-    for start, stop, in_source in places or [(None, None, False)]:
-        place = {"start": start, "end": stop}
-        one.spans.append(span_object(place, severity, category, in_source))
+    for place in places or [(None, None, False)]:
+        one.spans.append(span_of(place[0], place[1], severity, category, place[2]))
 
 
 _MARK = re.compile("</?v>")
@@ -296,7 +289,7 @@ def is_appraise(line: bytes) -> bool:
     return len(cells) == _CELLS and cells[8] in ("True", "False") and cells[9].startswith("[")
 
 
-def read_appraise(path: str) -> list[JudgedRow]:
+def read_appraise(path: str) -> list[Judgement]:
     """The judgements of a CSV file of Appraise.
 
     Raises:
@@ -306,7 +299,7 @@ def read_appraise(path: str) -> list[JudgedRow]:
         LeftOutWarning: something was left out.
     """
     notes = Notes(path)
-    rows: dict[tuple[str, str, str], tuple[float, JudgedRow]] = {}
+    last: dict[tuple[str, str, str], tuple[float, Judgement]] = {}
     source = LineSource(path)
     for number, line in source:
         with in_line(source, number):
@@ -314,34 +307,29 @@ def read_appraise(path: str) -> list[JudgedRow]:
             if len(cells) != _CELLS:
                 problem = f"{len(cells)} cells, expected {_CELLS} as in the first line"
                 raise InputError(problem)
-            rater, system, segment, kind, _, _, score, document, _, spans, start, end = cells
+            rater, system, segment, kind, _, _, score, document, _, errors, start, end = cells
             if reason := _control(kind, system, segment, document):
                 notes.counts[f"lines of {reason} are left out"] += 1
                 continue
             began, ended = _number(start, "time"), _number(end, "time")
+            spans = spans_of_tool(parse_json(errors.encode()), "errors", notes)
+            rating = rating_of(rater, _number(score, "score"), spans, abs(ended - began))
             of_segment, line_number = _named(segment, document)
-            row = JudgedRow(
-                f"{path}:{number}",
-                of_segment,
-                rater,
-                {system: _number(score, "score")},
-                {system: parse_json(spans.encode())},
-                abs(ended - began),
-                line_number,
-            )
-        earlier = rows.get((rater, system, segment))
+            where = f"{path}:{number}"
+            judgement = Judgement(where, of_segment, system, rating, line_number)
+        earlier = last.get((rater, system, segment))
         notes.counts[REPEATED] += earlier is not None
         if earlier is None or ended >= earlier[0]:
-            rows[rater, system, segment] = ended, row
+            last[rater, system, segment] = ended, judgement
     notes.warn()
-    return [row for _, row in rows.values()]
+    return [judgement for _, judgement in last.values()]
 
 
 def _control(kind: str, system: str, segment: str, document: str) -> str | None:
     """Why a line does not count, None where it does."""
-    if "tutorial" in system or "tutorial" in segment or "tutorial" in document:
+    if "tutorial" in f"{system} {segment} {document}":
         return "tutorials"
-    marks = [mark for mark in _CONTROL if mark in document or mark in segment]
+    marks = [mark for mark in _CONTROL if mark in f"{document} {segment}"]
     if kind != "TGT":
         return f"quality control ({kind:.20})"
     return f"quality control ({marks[0]})" if marks else None

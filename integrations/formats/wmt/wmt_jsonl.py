@@ -7,8 +7,11 @@
     a text per line      ``wmt24_esa.jsonl``: ``langs``, ``doc_id``, ``line_id``, ``system``, ``src``, ``tgt``,
                          ``esa_score``, ``esa_spans``, ``annotator``, ``times``, in any order
 Document ids are those of the organisers: PAIR_#_DOMAIN_#_DOCUMENT_#_SEGMENT, and the like of six parts with ``_###_``,
-are split, so that a document is resampled as one. Scores are ``esa``, or ``mqm`` where a language
-pair has scores below 0 or errors with categories. The lines of the language pair are gathered in memory.
+are split, so that a document is resampled as one. Scores are ``esa``, or ``mqm`` where a language pair has scores below
+0 or errors with categories.
+
+A row has all systems and waves of its language pair, which are known at the end of the file. So every line is kept as
+its bytes, and parsed twice: for these, and then, document by document, for the rest.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from math import isnan
 from typing import Any, NamedTuple
 
@@ -23,20 +27,20 @@ from ....metrics.errors import InputError
 from ....metrics.storage.limits import limits
 from ....metrics.storage.line_source import LineSource, without_trailing_blanks
 from ....rerank.lists import finite, finite_of
-from ....rerank.runs.resumable import as_line
 from ...files.entries import Number, in_line, json_object, typed
-from ..format_table import Row, segments_of, texts_of
+from ..format_table import Row
 from ..readers.systems import format_of_documents
 from .rated_rows import (
-    GatheredText,
-    GatheredTexts,
     Notes,
+    RatedOutput,
     RatedSegment,
     Rating,
     is_reference,
-    rating_object,
-    span_of_tool,
+    rated_row,
+    rating_of,
+    spans_inside,
     spans_of_tool,
+    the_pair,
 )
 
 _DOCUMENT_KEYS = ("doc_id", "document_id", "docid")
@@ -68,7 +72,7 @@ class Place(NamedTuple):
 
 
 def place_of(segment: Mapping[str, Any], line: int) -> Place:
-    """The place of a segment, from its id and the keys beside it; without an id every line is a document."""
+    """The place of a segment, from its id and other keys; without an id every line is a document."""
     document, pair, domain, number = _parts_of(_text(segment, _DOCUMENT_KEYS) or f"{line}")
     languages = segment.get("src_lang"), segment.get("tgt_lang")
     if not pair and all(isinstance(one, str) for one in languages):
@@ -113,123 +117,168 @@ def read_wmt_jsonl(path: str, language_pair: str | None = None) -> Iterator[Row]
     """The documents of a file, plain or gzip, as rows.
 
     Raises:
-        InputError: a line that is no segment, a segment that comes twice, or several language pairs and none is
+        InputError: a line that is not a segment, a segment that comes twice, or several language pairs and none is
             named; names the line.
 
     Warns:
         LeftOutWarning: something is not there, or was left out.
     """
-    yield from _Lines(path, language_pair).rows()
+    source = LineSource(path)
+    notes = Notes(source.name)
+    pairs: dict[str, _LanguagePair] = {}
+    others = Counter[str]()  # segments of language pairs that are not read
+    is_by_text = False
+    for number, line in without_trailing_blanks(source):
+        with in_line(source, number):
+            given = json_object(line)
+            is_by_text |= number == 1 and _is_by_text(given)
+            if is_by_text != _is_by_text(given):
+                fix = "Expected lines of one kind, a segment or a text of one system"
+                raise InputError("no text of one system" if is_by_text else "no segment", fix=fix)
+            place = place_of(given, number)
+            if language_pair and place.pair and not place.pair.startswith(language_pair):
+                others[place.pair] += 1
+                continue
+            limits().check("rows", number, "ratings", what="segments")
+            own = pairs.setdefault(place.pair, _LanguagePair(is_by_text))
+            own.survey(given, place, number, line)
+    sizes = {name: own.size for name, own in pairs.items()} | others
+    if sizes:
+        pair = the_pair(sizes, language_pair, notes)
+        if pair in pairs:
+            yield from pairs[pair].rows(source, notes)
+        notes.warn()
 
 
-class _Lines:
-    """The lines of a file, gathered by language pair.
+class _LanguagePair:
+    """The lines of a language pair by document and segment, and what all of its rows have in common.
 
     Args:
-        path: the file.
-        language_pair: the one that is read; all, of which there must be one, if not given.
+        is_by_text: a line has one text of a segment.
     """
 
-    def __init__(self, path: str, language_pair: str | None) -> None:
-        self._source = LineSource(path)
-        self._pair = language_pair
-        self._is_by_text = False
-        self._notes = Notes(self._source.name)
-        self._texts = GatheredTexts(self._notes)
-        self._has_mqm: set[str] = set()
-        self._others = Counter[str]()  # segments of other language pairs
+    def __init__(self, is_by_text: bool) -> None:
+        self._is_by_text = is_by_text
+        self._lines: dict[str, dict[int, list[tuple[int, bytes]]]] = {}
+        self._systems: dict[str, None] = {}
+        self._waves: set[int] = set()
+        self._is_mqm = False
 
-    def rows(self) -> Iterator[Row]:
+    @property
+    def size(self) -> int:
+        """The number of segments."""
+        return sum(map(len, self._lines.values()))
+
+    def survey(self, given: Mapping[str, Any], place: Place, number: int, line: bytes) -> None:
+        """Keep a line, and note the systems, waves and kind of scores in it."""
+        key = number if place.number is None else place.number
+        if self._is_by_text:
+            key = _segment_number(given, place, number)
+            systems = [given["system"]]
+            self._is_mqm |= "mqm_score" in given or "mqm_spans" in given
+        else:
+            if _text(given, _SOURCE_KEYS) is None:
+                raise InputError("no source", fix=f"Expected one of {', '.join(_SOURCE_KEYS)}")
+            systems = list(_outputs(given))
+            texts = {*systems, *_references(given)}
+            for system, value in _by_system(given).items():
+                for wave, values in _waves(value).items() if system in texts else ():
+                    self._waves.add(wave)
+                    score = _number(values.get("score"), f"scores.{system}.score")
+                    self._is_mqm |= (score or 0) < 0 or _has_category(values.get("errors"))
+        lines = self._lines.setdefault(place.document, {}).setdefault(key, [])
+        if lines and not self._is_by_text:
+            where = f"document {place.document!r:.80}"
+            raise InputError(f"segment {key} comes twice", where=where)
+        lines.append((number, line))
+        self._systems |= dict.fromkeys(name for name in systems if not is_reference(name))
+        limits().check("systems", len(self._systems), "systems")
+
+    def rows(self, source: LineSource, notes: Notes) -> Iterator[Row]:
         """The documents."""
-        for number, line in without_trailing_blanks(self._source):
-            with in_line(self._source, number):
-                segment = json_object(line)
-                self._is_by_text |= number == 1 and _is_by_text(segment)
-                place = place_of(segment, number)
-                if self._is_by_text:
-                    self._add_text(segment, place, number)
-                elif self._pair and place.pair and not place.pair.startswith(self._pair):
-                    self._others[place.pair] += 1
-                else:
-                    self._add_segment(segment, place, number)
-        yield from self._texts.rows(self._pair, self._dimension, self._others)
+        dimension = "mqm" if self._is_mqm else "esa"
+        is_rated = self._is_by_text or bool(self._waves)
+        for document in self._lines.values():
+            head: Row = {}
+            segments = []
+            for _, lines in sorted(document.items()):
+                segment = RatedSegment()
+                for number, line in lines:
+                    with in_line(source, number):
+                        given = json_object(line)
+                        place = place_of(given, number)
+                        head = head or _head(given, place, self._is_by_text)
+                        add = _add_text if self._is_by_text else _add_texts
+                        add(segment, given, place, notes)
+                segments.append(segment)
+            own = (dimension if is_rated else None, notes, sorted(self._waves))
+            yield rated_row(head, segments, self._systems, *own)
 
-    def _dimension(self, pair: str) -> str | None:
-        if not self._is_by_text and not self._texts.waves:
-            return None
-        return "mqm" if pair in self._has_mqm else "esa"
 
-    def _add_segment(self, given: Mapping[str, Any], place: Place, number: int) -> None:
-        """Takes a line with a segment and all of its texts."""
-        source = _text(given, _SOURCE_KEYS)
-        if source is None:
-            raise InputError("no source", fix=f"Expected one of {', '.join(_SOURCE_KEYS)}")
-        key = (number if place.number is None else place.number, "")
-        segment = self._texts.new_segment(place.pair, key, _head(given, place))
-        segment.source, segment.references = source, _references(given)
-        for name, text in _outputs(given).items():
-            if not is_reference(name):
-                segment.systems[name] = text
-                self._texts.note_system(place.pair, name)
-            elif segment.references.setdefault(name, text) != text:
-                what = f"texts of {name} are not those among refs, which count"
-                self._notes.counts[what] += 1
-        for system, value in _by_system(given).items():
-            if system in segment.systems or system in segment.references:
-                self._rate(segment, system, value, place.pair)
-            else:
-                what = f"ratings of {system} are of texts that are not there"
-                self._notes.counts[what] += sum(map(bool, _waves(value).values()))
-
-    def _rate(self, segment: RatedSegment, system: str, given: Any, pair: str) -> None:
-        """Adds the ratings of a text, and scores of metrics among them."""
-        text = segment.systems.get(system, segment.references.get(system, ""))
-        for wave, values in _waves(given).items():
-            rating = self._rating(values, text, UNKNOWN_RATER.format(wave), f"scores.{system}")
+def _add_texts(segment: RatedSegment, given: Mapping[str, Any], place: Place, notes: Notes) -> None:
+    """Add all texts of a segment, their ratings and their scores by metrics."""
+    segment.source, segment.references = _text(given, _SOURCE_KEYS), _references(given)
+    for name, text in _outputs(given).items():
+        if not is_reference(name):
+            segment.systems[name] = text
+        elif segment.references.setdefault(name, text) != text:
+            notes.counts[f"texts of {name} are not those among refs, which count"] += 1
+    for system, value in _by_system(given).items():
+        own_text = segment.systems.get(system, segment.references.get(system))
+        if own_text is None:
+            what = f"ratings of {system} are of texts that are not there"
+            notes.counts[what] += sum(map(bool, _waves(value).values()))
+            continue
+        for wave, values in _waves(value).items():
+            unnamed, where = UNKNOWN_RATER.format(wave), f"scores.{system}"
+            rating = _rating(values, own_text, unnamed, where, notes)
             segment.ratings.setdefault(system, {})[wave] = rating
-            self._texts.waves.setdefault(pair, set()).add(wave)
-            is_below = rating is not None and (rating["score"] or 0) < 0
-            if is_below or _has_category(values.get("errors")):
-                self._has_mqm.add(pair)
-        for name, value in given.items() if isinstance(given, Mapping) else ():
-            number = finite(value)
-            if not _WAVE.fullmatch(name) and number is not None:
-                segment.metrics.setdefault(name, {})[system] = number
-            elif not _WAVE.fullmatch(name):
-                self._notes.counts[f"values under scores.SYSTEM.{name:.40} are no numbers"] += 1
+        if isinstance(value, Mapping):
+            _add_metrics(segment, system, value, notes)
 
-    def _add_text(self, line: Mapping[str, Any], place: Place, number: int) -> None:
-        """Takes a line with one text of a system."""
-        if not _is_by_text(line):
-            fix = "Expected system and tgt, as in the first line"
-            raise InputError("no text of one system", fix=fix)
-        text = _text(line, _TEXT_KEYS) or ""
-        kinds = [k for k in ("mqm", "esa") if f"{k}_score" in line or f"{k}_spans" in line]
-        mark = f"{kinds[0]}_" if kinds else ""
-        values = {
-            "score": line.get(f"{mark}score", line.get("human")),
-            "errors": line.get(f"{mark}spans", line.get("errors")),
-            "annotator": line.get("annotator"),
-            "times": line.get("times"),
-        }
-        if kinds[:1] == ["mqm"]:
-            self._has_mqm.add(place.pair)
-        rating = self._rating(values, text, "unknown", "line")
-        segment = (_segment_number(line, place, number), "")
-        own = (line["system"], text, _text(line, _SOURCE_KEYS), place.domain, rating)
-        self._texts.add(GatheredText(place.pair, place.document, segment, *own))
 
-    def _rating(
-        self, values: Mapping[str, Any], text: str, unnamed: str, where: str
-    ) -> Rating | None:
-        """A rating from score, errors, annotator and times; None where it says nothing."""
-        score = _number(values.get("score"), f"{where}.score")
-        errors = values.get("errors")
-        spans = spans_of_tool(errors, text, f"{where}.errors", self._notes)
-        if score is None and not spans:
-            return None
-        rater = typed(str | None, values.get("annotator"), f"{where}.annotator") or unnamed
-        return rating_object(rater, score, spans, _seconds(values.get("times")))
+def _add_metrics(
+    segment: RatedSegment, system: str, given: Mapping[str, Any], notes: Notes
+) -> None:
+    """Add the scores of metrics among the ratings of a text."""
+    for name, score in given.items():
+        number = finite(score)
+        if _wave_of(name) is not None:
+            continue
+        if number is not None:
+            segment.metrics.setdefault(name, {})[system] = number
+        else:
+            notes.counts[f"values under scores.SYSTEM.{name:.40} are no numbers"] += 1
+
+
+def _add_text(segment: RatedSegment, given: Mapping[str, Any], place: Place, notes: Notes) -> None:
+    """Add the one text of a line, with its rating."""
+    text, source = _text(given, _TEXT_KEYS) or "", _text(given, _SOURCE_KEYS)
+    kinds = [k for k in ("mqm_", "esa_") if f"{k}score" in given or f"{k}spans" in given]
+    mark = kinds[0] if kinds else ""
+    values = {
+        "score": given.get(f"{mark}score", given.get("human")),
+        "errors": given.get(f"{mark}spans", given.get("errors")),
+        "annotator": given.get("annotator"),
+        "times": given.get("times"),
+    }
+    rating = _rating(values, text, "unknown", "line", notes)
+    if not (segment.systems or segment.references):
+        segment.source = source
+    own = (given["system"], text, source, place.domain, rating)
+    segment.add(RatedOutput(place.pair, place.document, (0, ""), *own), notes)
+
+
+def _rating(
+    values: Mapping[str, Any], text: str, unnamed: str, where: str, notes: Notes
+) -> Rating | None:
+    """A rating from score, errors, annotator and times; None where it says nothing."""
+    score = _number(values.get("score"), f"{where}.score")
+    spans = spans_inside(spans_of_tool(values.get("errors"), f"{where}.errors", notes), text, notes)
+    if score is None and not spans:
+        return None
+    rater = typed(str | None, values.get("annotator"), f"{where}.annotator") or unnamed
+    return rating_of(rater, score, spans, _seconds(values.get("times")))
 
 
 def _is_by_text(segment: Mapping[str, Any]) -> bool:
@@ -245,29 +294,34 @@ def _has_category(errors: Any) -> bool:
 
 def _waves(given: Any) -> dict[int, dict[str, Any]]:
     """The ratings of a text by wave: score, errors, annotator, times."""
-    if isinstance(given, list):
-        return {wave: _wave(value) for wave, value in enumerate(given) if value is not None}
-    if not isinstance(given, Mapping):
-        return {0: {"score": given}}
     waves: dict[int, dict[str, Any]] = {}
-    for key, value in given.items():
-        if match := _WAVE.fullmatch(key):
-            name = "score" if match[1] == "human" else match[1]
-            waves.setdefault(int(match[2] or 0), {})[name] = value
+    if isinstance(given, list):
+        for number, value in enumerate(given):
+            if value is not None:
+                own = value if isinstance(value, dict) else {"score": value}
+                waves[number] = {"score" if k == "human" else k: v for k, v in own.items()}
+    elif isinstance(given, Mapping):
+        for key, value in given.items():
+            if (place := _wave_of(key)) is not None:
+                waves.setdefault(place[1], {})[place[0]] = value
+    else:
+        waves[0] = {"score": given}
     return waves
 
 
-def _wave(value: Any) -> dict[str, Any]:
-    """A rating of a list, with the names of `_waves`."""
-    if not isinstance(value, dict):
-        return {"score": value}
-    return {"score" if key == "human" else key: inner for key, inner in value.items()}
+@lru_cache(maxsize=1024)
+def _wave_of(key: str) -> tuple[str, int] | None:
+    """The kind and the wave of a key such as ``errors1``; None for one of a metric."""
+    match = _WAVE.fullmatch(key)
+    if match is None:
+        return None
+    return "score" if match[1] == "human" else match[1], int(match[2] or 0)
 
 
-def _head(segment: Mapping[str, Any], place: Place) -> Row:
+def _head(segment: Mapping[str, Any], place: Place, is_by_text: bool) -> Row:
     """The keys of a document."""
     head: Row = {"id": place.document}
-    for key, name in _DOCUMENT_FIELDS.items():
+    for key, name in _DOCUMENT_FIELDS.items() if not is_by_text else ():
         if isinstance(segment.get(key), str):
             head[name] = segment[key]
     if place.domain is not None:
@@ -280,17 +334,18 @@ def _number(value: Any, where: str) -> float | None:
     if isinstance(value, str):
         number = finite_of(value)
         value = None if value.strip().lower() == "nan" else value if number is None else number
-    if isinstance(value, float) and isnan(value):
+    if value is None or (isinstance(value, float) and isnan(value)):
         return None
-    checked: float | None = typed(Number | None, value, where)
+    known = finite(value)
+    checked: float = typed(Number, value, where) if known is None else known
     return checked
 
 
 def _seconds(times: Any) -> float | None:
     """How long a rating took, from its two times."""
     try:
-        first, last = (_number(time, "times") for time in typed(list[Any], times))
-    except ValueError:
+        first, last = (_number(time, "times") for time in times)
+    except (TypeError, ValueError):
         return None
     return None if first is None or last is None else abs(last - first)
 
@@ -340,11 +395,11 @@ def _by_system(segment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_name(segment: Mapping[str, Any], key: str) -> dict[str, Any]:
-    value = typed(dict[str, Any] | str | None, segment.get(key), key)
+    value = segment.get(key)
     if isinstance(value, str):
         system = segment.get("system")
         return {system if isinstance(system, str) and system else "hypothesis": value}
-    by_name: dict[str, Any] = value or {}
+    by_name: dict[str, Any] = {} if value is None else typed(dict[str, Any], value, key)
     limits().check("systems", len(by_name), key)
     if "" in by_name:
         raise InputError("a text without a name", where=key, fix="Name every system and reference")
@@ -355,67 +410,10 @@ def _text_of(value: Any, where: str) -> str:
     """A text, or that of an object with ``ref`` or ``text``."""
     if isinstance(value, dict):
         value = value.get("ref", value.get("text"))
+    if isinstance(value, str):
+        return value
     text: str = typed(str, value, where)
     return text
-
-
-def written_wmt_jsonl(rows: Iterator[Row]) -> Iterator[bytes]:
-    """A line per segment, with the keys of WMT25, ratings under ``scores``.
-
-    Raises:
-        InputError: a text is missing, or ratings are of several dimensions.
-    """
-    for row in rows:
-        own = {key: row[name] for key, name in _DOCUMENT_FIELDS.items() if name in row}
-        references, systems = texts_of(row, "references"), texts_of(row, "systems")
-        lacking = row.get("not_supplied") or {}
-        ratings = row.get("ratings") or {}
-        if len(ratings) > 1:
-            where = f"document {row['id']!r:.80}"
-            fix = "Leave one: lines of WMT name no dimension"
-            raise InputError(f"ratings of {', '.join(ratings)}", where=where, fix=fix)
-        for i, source in enumerate(segments_of(row.get("source"), "source")):
-            line: Row = {**own, "doc_id": row["id"], "segment_id": i + 1, "src_text": source}
-            there = {
-                key: {
-                    name: own[i] for name, own in by_name.items() if i not in lacking.get(name, ())
-                }
-                for key, by_name in (("refs", references), ("tgt_text", systems))
-            }
-            line["refs"] = {name: {"ref": text} for name, text in there["refs"].items()}
-            line["tgt_text"] = there["tgt_text"]
-            scores = _written_scores(row, i)
-            yield as_line({**line, "scores": scores} if scores else line)
-
-
-def _written_scores(row: Row, i: int) -> dict[str, dict[str, Any]]:
-    """The ratings and scores of metrics of a segment by system."""
-    scores: dict[str, dict[str, Any]] = {}
-    for by_system in (row.get("ratings") or {}).values():
-        for system, of_texts in by_system.items():
-            if written := _written_waves(of_texts[i] or ()):
-                scores[system] = written
-    for metric, by_system in (row.get("metrics") or {}).items():
-        for name, values in by_system.items():
-            if values[i] is not None:
-                scores.setdefault(name, {})[metric] = values[i]
-    return scores
-
-
-def _written_waves(ratings: Any) -> dict[str, Any]:
-    """The ratings of a text, of every wave."""
-    written: dict[str, Any] = {}
-    for wave, rating in enumerate(ratings):
-        if rating is None:
-            continue
-        if rating.get("score") is not None:
-            written[f"human{wave}"] = rating["score"]
-        if rating.get("spans") is not None:
-            written[f"errors{wave}"] = [span_of_tool(span) for span in rating["spans"]]
-        written[f"annotator{wave}"] = rating["rater"]
-        if rating.get("seconds") is not None:
-            written[f"times{wave}"] = [0.0, rating["seconds"]]
-    return written
 
 
 FORMATS = (
@@ -425,8 +423,6 @@ FORMATS = (
         lambda path, options: read_wmt_jsonl(path, options.language_pair),
         options=("language_pair",),
         keys=("src_text", "tgt_text", "esa_score", "esa_spans"),
-        lines=written_wmt_jsonl,
-        holds=("ratings", "metrics", "not_supplied"),
         example='{"doc_id": "d", "src_text": "s", "refs": {"refA": "r"}, "tgt_text": {"A": "a text"}}\n',
     ),
 )

@@ -7,25 +7,22 @@ of XML: nothing is expanded, nothing is fetched.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain
 from typing import Any
 from xml.etree import ElementTree
-from xml.sax.saxutils import escape, quoteattr
 
-from ....metrics.errors import InputError, excerpt
+from ....metrics.errors import InputError
 from ....metrics.storage.limits import limits, more
 from ....metrics.storage.line_source import LineSource
 from ...files.entries import in_line
-from ..format_table import Row, segments_of, texts_of
+from ..format_table import Row
 from ..readers.systems import format_of_documents
 from .rated_rows import Notes
 
 MAX_DEPTH = 32
 _OF_DOCUMENT = ("domain", "origlang", "testsuite")  # attributes that a row has
 _LANGUAGES = ("lang", "language")
-_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 Element = ElementTree.Element
 
 
@@ -191,79 +188,11 @@ def reference_name(translator: str) -> str:
     return f"ref{translator}" if re.fullmatch("[A-Z]?", translator) else translator
 
 
-def written_wmt_xml(rows: Iterator[Row]) -> Iterator[bytes]:
-    """The lines of a file with these documents.
-
-    Raises:
-        InputError: a text is missing, or holds a character that XML has not.
-    """
-    first = next(rows, None)
-    test_set = str((first or {}).get("test_set", "testset"))
-    collection: str | None = None
-    yield b"<?xml version='1.0' encoding='utf-8'?>\n"
-    yield f"<dataset id={quoteattr(test_set)}>\n".encode()
-    for row in chain([] if first is None else [first], rows):
-        own = row.get("collection")
-        if own != collection:
-            if collection is not None:
-                yield b"  </collection>\n"
-            if own is not None:
-                yield f"  <collection id={quoteattr(str(own))}>\n".encode()
-            collection = own
-        yield from _written_document(row)
-    if collection is not None:
-        yield b"  </collection>\n"
-    yield b"</dataset>\n"
-
-
-def _written_document(row: Row) -> Iterator[bytes]:
-    """The lines of one document."""
-    attributes: dict[str, Any] = {key: row[key] for key in _OF_DOCUMENT if key in row}
-    # other readers want an original language
-    language, target = row.get("source_language"), row.get("target_language")
-    yield _tag("doc", {"origlang": language, **attributes, "id": row["id"]}, 2)
-    source = segments_of(row.get("source"), "source")
-    parts: list[tuple[str, dict[str, str | None], list[str]]] = [
-        ("src", {"lang": language}, source)
-    ]
-    for name, texts in texts_of(row, "references").items():
-        match = re.fullmatch("ref([A-Z]?)", name)
-        translator = name if match is None else match[1]
-        parts.append(("ref", {"lang": target, "translator": translator or None}, texts))
-    for name, texts in texts_of(row, "systems").items():
-        parts.append(("hyp", {"system": name, "lang": target}, texts))
-    for tag, own, texts in parts:
-        yield _tag(tag, own, 3)
-        yield from _paragraphs(tag, texts, row.get("paragraphs") or [len(source)])
-        yield f"      </{tag}>\n".encode()
-    yield b"    </doc>\n"
-
-
-def _paragraphs(tag: str, texts: list[str], sizes: Iterable[int]) -> Iterator[bytes]:
-    """The lines of the segments of a source, reference or hypothesis."""
-    number = 0
-    for size in sizes:
-        yield b"        <p>\n"
-        for text in texts[number : number + size]:
-            number += 1
-            if match := _NOT_IN_XML.search(text):
-                problem = f"found the character {excerpt(match[0])}, which XML has not"
-                raise InputError(problem, where=f"{tag} segment {number}", fix="Leave it out")
-            yield f'          <seg id="{number}">{escape(text)}</seg>\n'.encode()
-        yield b"        </p>\n"
-
-
-def _tag(tag: str, attributes: Mapping[str, str | None], depth: int) -> bytes:
-    given = [f" {key}={quoteattr(str(value))}" for key, value in attributes.items() if value]
-    return f"{'  ' * depth}<{tag}{''.join(given)}>\n".encode()
-
-
 FORMATS = (
     format_of_documents(
         "wmt-xml",
         "XML of a WMT test set",
         lambda path, options: read_wmt_xml(path),
-        lines=written_wmt_xml,
         example=(
             '<dataset id="t"><doc id="d"><src lang="en"><p><seg id="1">s</seg></p></src>'
             '<hyp system="A"><p><seg id="1">a text</seg></p></hyp></doc></dataset>\n'

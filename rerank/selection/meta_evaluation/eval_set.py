@@ -1,14 +1,12 @@
 """One test set in one language pair as the WMT metrics task keeps it: texts, documents, people's and metrics' scores.
 
-Scores are arrays per system, one number for the system, or one per domain, document or segment; nan where people gave
-none. Nothing is averaged from segments up: scores of systems are those that are given. Every score is
-higher-is-better. Which systems and metrics count follows from the references that metrics read (`systems_scored`,
-`metrics_scored`); systems come sorted by name.
+Scores are arrays per system, one number for the system, or one per document or segment; nan where people gave none.
+Nothing is averaged from segments up: scores of systems are those that are given. Every score is higher-is-better. Which
+systems and metrics count follows from the references that metrics read (`systems_scored`, `metrics_scored`); systems
+come sorted by name.
 
-Scores a test set of the metrics task by a metric of ours, at every level, under a name as the task has them.
-
-The score of a system, a domain or a document is the metric's own corpus score of its segments (BLEU and chrF pool
-counts). Scores of metrics where lower is better are negated. A reference that the metric reads is not scored.
+A metric of ours joins them (`score_eval_set`): its score of a system or a document is its own corpus score of the
+segments (BLEU and chrF pool counts), negated where lower is better. A reference that the metric reads is not scored.
 """
 
 from __future__ import annotations
@@ -27,8 +25,8 @@ from ....metrics.mixture import Utility
 from ....metrics.representations import FloatArray
 from ..system_scores import DocumentOutputs, score_systems
 
-Level = Literal["sys", "domain", "doc", "seg"]
-LEVELS: tuple[Level, ...] = ("sys", "domain", "doc", "seg")
+Level = Literal["sys", "doc", "seg"]
+LEVELS: tuple[Level, ...] = ("sys", "doc", "seg")
 ALL_REFERENCES = "all"
 Texts = tuple[str | None, ...]  # None: no text was supplied
 Scores = Mapping[str, FloatArray]  # by system
@@ -126,11 +124,6 @@ class EvalSet:
     standards: Standards = field(default_factory=Standards)
 
     @property
-    def domains(self) -> tuple[str, ...]:
-        """The domains, sorted."""
-        return tuple(sorted({document.domain for document in self.documents}))
-
-    @property
     def human_systems(self) -> frozenset[str]:
         """The references that are outputs, too."""
         return frozenset(self.references) & frozenset(self.outputs)
@@ -142,16 +135,7 @@ class EvalSet:
 
     def length(self, level: Level) -> int:
         """How many scores a system has at a level."""
-        return units_of(self.documents, level)
-
-    def of_domain(self, domain: str) -> FloatArray:
-        """Whether each segment is of a domain, [N]."""
-        if domain not in self.domains:
-            raise unknown("domain", domain, self.domains)
-        inside = np.zeros(len(self.sources), bool)
-        for document in self.documents:
-            inside[document.start : document.stop] = document.domain == domain
-        return inside
+        return {"sys": 1, "doc": len(self.documents), "seg": len(self.sources)}[level]
 
     def standard_human_scores(self, level: Level, human_scores: str | None = None) -> str:
         """The name given, or the standard one of the level; raises InputError if there are no such scores."""
@@ -185,9 +169,8 @@ class EvalSet:
         human: bool = False,
         outliers: bool = False,
         references: Sequence[str] = (),
-        domain: str | None = None,
     ) -> tuple[str, ...]:
-        """The systems that count, sorted: those with a human score, that are no main or close reference.
+        """The systems that count, sorted: those with a human score, but for main and close references.
 
         Args:
             human_scores: their name.
@@ -195,41 +178,13 @@ class EvalSet:
             human: whether the other references are systems.
             outliers: whether outliers are.
             references: the main references; the standard one if not given.
-            domain: where a score must be; anywhere if not given.
         """
-        systems = set(self.outputs) - self.main_references(references)
-        systems -= self.standards.close_references
-        if not human:
-            systems -= self.human_systems
-        if not outliers:
-            systems -= self.standards.outliers
-        name = self.standard_human_scores(level, human_scores)
-        return tuple(
-            sorted(
-                system
-                for system in systems
-                if not np.isnan(self._scores(name, level, system, domain)).all()
-            )
-        )
-
-    def _scores(self, name: str, level: Level, system: str, domain: str | None) -> FloatArray:
-        """People's scores of a system, nan where there are none."""
-        at_level: Level = "domain" if level == "sys" and domain is not None else level
-        none = np.full(self.length(at_level), np.nan)
-        scores = self.human_scores.get((name, at_level), {}).get(system, none)
-        return self._inside(scores, at_level, domain)
-
-    def _inside(self, scores: FloatArray, level: Level, domain: str | None) -> FloatArray:
-        """The scores inside a domain."""
-        if domain is None:
-            return scores
-        inside = self.of_domain(domain)
-        if level == "domain":
-            return np.asarray(scores[[self.domains.index(domain)]])
-        if level == "doc":
-            starts = [document.start for document in self.documents]
-            return np.asarray(scores[inside[starts]])
-        return np.asarray(scores[inside])
+        excluded = self.main_references(references) | self.standards.close_references
+        excluded |= frozenset() if human else self.human_systems
+        excluded |= frozenset() if outliers else self.standards.outliers
+        scores = self.human_scores[self.standard_human_scores(level, human_scores), level]
+        rated = {system for system, values in scores.items() if not np.isnan(values).all()}
+        return tuple(sorted(rated & self.outputs.keys() - excluded))
 
     def metrics_scored(
         self, level: Level, *, references: Sequence[str] = (), primary: bool = False
@@ -245,29 +200,20 @@ class EvalSet:
             and (not wanted or name.base in wanted)
         )
 
-    def human_table(
-        self, name: str, level: Level, systems: Sequence[str], domain: str | None = None
-    ) -> FloatArray:
-        """People's scores [S, units], nan where there are none; of a domain at level sys, the domain's scores."""
-        return np.array([self._scores(name, level, system, domain) for system in systems])
+    def human_table(self, name: str, level: Level, systems: Sequence[str]) -> FloatArray:
+        """People's scores [S, units], nan where there are none."""
+        none = np.full(self.length(level), np.nan)
+        scores = self.human_scores.get((name, level), {})
+        return np.array([scores.get(system, none) for system in systems])
 
-    def metric_table(
-        self, metric: MetricName, level: Level, systems: Sequence[str], domain: str | None = None
-    ) -> FloatArray:
-        """A metric's scores [S, units]; errors where a system has none."""
-        at_level: Level = "domain" if level == "sys" and domain is not None else level
-        scores = self.metric_scores.get((metric, at_level))
-        if scores is None:
-            known = [str(name) for name, of_level in self.metric_scores if of_level == at_level]
-            raise unknown(f"metric at level {at_level}", str(metric), known)
-        for system in systems:
-            if system not in scores:
-                raise InputError(
-                    f"no score of system {system!r:.80}",
-                    where=f"{metric} ({at_level})",
-                    fix="Score every output but the references that the metric reads",
-                )
-        return np.array([self._inside(scores[system], at_level, domain) for system in systems])
+    def metric_table(self, metric: MetricName, level: Level, systems: Sequence[str]) -> FloatArray:
+        """A metric's scores [S, units]; raises InputError where a system has none."""
+        scores = self.metric_scores.get((metric, level), {})
+        if lacking := [system for system in systems if system not in scores]:
+            fix = "Score every output but the references that the metric reads"
+            problem = f"no score of system {lacking[0]!r:.80}"
+            raise InputError(problem, where=f"{metric} ({level})", fix=fix)
+        return np.array([scores[system] for system in systems])
 
     def with_metric(
         self, metric: MetricName, scores: Mapping[Level, Scores], primary: bool = True
@@ -278,15 +224,6 @@ class EvalSet:
         if primary and standards.primary:
             standards = replace(standards, primary=standards.primary | {metric.base})
         return replace(self, metric_scores={**self.metric_scores, **added}, standards=standards)
-
-
-def units_of(documents: Sequence[DocumentPlace], level: Level) -> int:
-    """How many scores a system has at a level."""
-    if level == "sys":
-        return 1
-    if level == "domain":
-        return len({document.domain for document in documents})
-    return len(documents) if level == "doc" else documents[-1].stop
 
 
 def score_eval_set(
@@ -316,13 +253,8 @@ def score_eval_set(
     name = MetricName(base_name(metric), read)
     documents = eval_documents(eval_set, sorted(read))
     scored = score_systems(metric, documents, cache, progress, meter)
-    domains = [
-        [document.domain == domain for document in eval_set.documents]
-        for domain in eval_set.domains
-    ]
     tables: dict[Level, FloatArray] = {
         "sys": scored.system_scores()[:, None],
-        "domain": scored.resampled(np.array(domains, np.int64)),
         "doc": scored.document_scores(),
     }
     if scored.segments is not None:

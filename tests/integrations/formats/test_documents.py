@@ -1,30 +1,27 @@
-"""Test sets of WMT, sacrebleu and SummEval: what is read, what is refused, and that what is written reads back."""
+"""Test sets of WMT, sacrebleu and SummEval: what is read, and what is refused."""
 
 from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank.integrations.formats.document_outputs import read_documents
-from discorank.integrations.formats.format_table import Row
 from discorank.integrations.formats.open_lists import open_documents, open_lists
 from discorank.integrations.formats.readers.systems import SystemsOptions
 from discorank.integrations.formats.wmt.evaluation_sets import (
     read_sacrebleu,
     read_summeval,
-    sacrebleu_columns,
-    written_summeval,
 )
 from discorank.integrations.formats.wmt.rated_rows import LeftOutWarning
-from discorank.integrations.formats.wmt.wmt_jsonl import read_wmt_jsonl, written_wmt_jsonl
-from discorank.integrations.formats.wmt.wmt_xml import read_wmt_xml, written_wmt_xml
+from discorank.integrations.formats.wmt.wmt_jsonl import read_wmt_jsonl
+from discorank.integrations.formats.wmt.wmt_xml import read_wmt_xml
 from discorank.metrics.errors import InputError
 from discorank.metrics.storage.limits import use_limits
 
@@ -163,109 +160,39 @@ def test_an_xml_file_is_read_document_by_document(tmp_path: Path) -> None:
         next(rows)
 
 
-# -- round trips --
+# -- texts as they are --
 
 TEXT = st.text(
     st.characters(exclude_categories=["Cc", "Cs", "Cn", "Zl", "Zp", "Zs"]), max_size=8
 ).filter(lambda text: "\ufffe" not in text and "\uffff" not in text)
-NAMES = st.lists(st.sampled_from(["A", "b-1", "c.v2"]), min_size=1, max_size=3, unique=True)
 
 
-@st.composite
-def documents(draw: Any) -> list[Row]:
-    """Documents of segments with the same systems."""
-    systems, references = draw(NAMES), draw(st.sampled_from([["refA"], ["refA", "refB"], ["ref"]]))
-    rows = []
-    for number in range(draw(st.integers(1, 3))):
-        length = draw(st.integers(1, 3))
-        texts = st.lists(TEXT, min_size=length, max_size=length)
-        row = {"id": f"d{number}", "domain": draw(st.sampled_from(["news", "chat"]))}
-        row["source"] = draw(texts)
-        row["references"] = {name: draw(texts) for name in references}
-        row["systems"] = {name: draw(texts) for name in systems}
-        rows.append(row)
-    return rows
-
-
-def without(rows: Iterator[Row], *keys: str) -> list[Row]:
-    return [{key: value for key, value in row.items() if key not in keys} for row in rows]
-
-
-@given(rows=documents())
-def test_xml_reads_back(tmp_path_factory: pytest.TempPathFactory, rows: list[Row]) -> None:
-    path = tmp_path_factory.mktemp("xml") / "x.xml"
-    path.write_bytes(b"".join(written_wmt_xml(iter(rows))))
-    assert without(read_wmt_xml(str(path)), "paragraphs", "test_set") == rows
-    again = path.with_name("again.xml")
-    again.write_bytes(b"".join(written_wmt_xml(read_wmt_xml(str(path)))))
-    assert again.read_bytes() == path.read_bytes()
-
-
-def test_xml_of_others_is_written_without_loss(tmp_path: Path) -> None:
-    path, again = tmp_path / "x.xml", tmp_path / "y.xml"
-    path.write_text(XML, encoding="utf-8")
-    rows = list(read_wmt_xml(str(path)))
-    again.write_bytes(b"".join(written_wmt_xml(iter(rows))))
-    back = list(read_wmt_xml(str(again)))
-    # a document without paragraphs and original language gets them
-    assert back[0] == rows[0]
-    assert without(iter(back[1:]), "paragraphs", "origlang") == rows[1:]
-
-
-def test_characters_that_xml_has_not_are_refused() -> None:
-    row = {"id": "d", "source": ["a\x01b"], "references": {}, "systems": {"A": ["a"]}}
-    with pytest.raises(InputError, match="which XML has not"):
-        list(written_wmt_xml(iter([row])))
-
-
-@given(rows=documents())
-def test_wmt_jsonl_reads_back(tmp_path_factory: pytest.TempPathFactory, rows: list[Row]) -> None:
-    path = tmp_path_factory.mktemp("jsonl") / "x.jsonl"
-    path.write_bytes(b"".join(written_wmt_jsonl(iter(rows))))
-    assert list(read_wmt_jsonl(str(path))) == rows
-
-
-@given(rows=documents())
-def test_sacrebleu_files_read_back(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[Row]
+@given(texts=st.lists(TEXT, min_size=1, max_size=3))
+def test_every_text_is_read_as_it_is(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str]
 ) -> None:
-    folder = tmp_path_factory.mktemp("sacrebleu")
-    for field, texts in sacrebleu_columns(iter(rows)).items():
-        lines = "".join(f"{text}\n" for text in texts)
-        (folder / f"wmt99.en-de.{field}").write_text(lines, encoding="utf-8")
-    (folder / "wmt99.en-cs.src").write_text("another pair\n", encoding="utf-8")
-    assert list(read_sacrebleu(str(folder / "wmt99.en-de.src"))) == rows
+    folder = tmp_path_factory.mktemp("texts")
+    segments = [f'<seg id="{i}">{escape(text)}</seg>' for i, text in enumerate(texts)]
+    parts = [f"<{tag}>{''.join(segments)}</{end}>" for tag, end in TAGS.items()]
+    xml = folder / "x.xml"
+    xml.write_text(f'<dataset><doc id="d">{"".join(parts)}</doc></dataset>', encoding="utf-8")
+    for field in ("src", "ref-A", "A"):
+        (folder / f"x.en-de.{field}").write_text("".join(f"{text}\n" for text in texts))
+    (folder / "x.en-de.docid").write_text("d\n" * len(texts))
+    (folder / "x.en-cs.src").write_text("another pair\n")
+    lines = [
+        {"doc_id": "d", "src_text": t, "refs": {"refA": t}, "tgt_text": {"A": t}} for t in texts
+    ]
+    for (row,) in (
+        read_wmt_xml(str(xml)),
+        read_sacrebleu(str(folder / "x.en-de.src")),
+        read_wmt_jsonl(write(folder / "x.jsonl", *lines)),
+    ):
+        found = (row["id"], row["source"], row["references"]["refA"], row["systems"]["A"])
+        assert found == ("d", texts, texts, texts)
 
 
-SCORES = st.none() | st.floats(0, 5).map(lambda x: round(x, 2))
-
-
-@given(
-    names=NAMES,
-    texts=st.lists(TEXT, min_size=5, max_size=5),
-    scores=st.lists(SCORES, min_size=6, max_size=6),
-)
-def test_summeval_reads_back(
-    tmp_path_factory: pytest.TempPathFactory,
-    names: list[str],
-    texts: list[str],
-    scores: list[float | None],
-) -> None:
-    rows = []
-    for number in range(2):
-        row: Row = {"id": f"d{number}", "source": texts[3]}
-        row["references"] = {"reference1": texts[4], "reference2": "x"}
-        row["systems"] = dict(zip(names, texts, strict=False))
-        human: dict[str, Any] = {}
-        for i, dimension in enumerate(["fluency", "turker_fluency"]):
-            given_scores = zip(names, scores[3 * i :], strict=False)
-            of_systems = {name: score for name, score in given_scores if score is not None}
-            if of_systems:
-                human[dimension] = of_systems
-        rows.append({**row, "human": human} if human else row)
-    path = tmp_path_factory.mktemp("summeval") / "x.jsonl"
-    path.write_bytes(b"".join(written_summeval(iter(rows))))
-    assert list(read_summeval(str(path))) == rows
+TAGS = {"src": "src", 'ref translator="A"': "ref", 'hyp system="A"': "hyp"}
 
 
 # -- JSON lines of others --

@@ -21,7 +21,6 @@ from discorank.integrations.formats.wmt.judgements import with_judged, with_mean
 from discorank.integrations.formats.wmt.pearmut import read_pearmut
 from discorank.integrations.formats.wmt.rated_rows import LeftOutWarning
 from discorank.integrations.formats.wmt.rating_table import read_rating_table
-from discorank.integrations.formats.wmt.wmt_jsonl import read_wmt_jsonl, written_wmt_jsonl
 from discorank.metrics.errors import InputError
 from discorank.rerank.selection.system_scores import DocumentOutputs, RatedSpan, TextRating
 from tests.support.human_files import (
@@ -137,18 +136,6 @@ def test_what_is_absent_is_counted(tmp_path: Path) -> None:
     assert "1 spans end behind their text, and were cut there" in said
     assert "1 spans have no place in their text, and were left out" in said
     assert documents[1].systems["B"][:2] == ("", "")
-
-
-def test_a_file_is_written_and_read_back(tmp_path: Path) -> None:
-    rows = list(wmt25_segments())
-    rows[3]["tgt_text"].pop("A")
-    path = write_lines(tmp_path / "x.jsonl", rows)
-    with pytest.warns(LeftOutWarning):
-        first = list(read_wmt_jsonl(str(path)))
-    again = tmp_path / "again.jsonl"
-    again.write_bytes(b"".join(written_wmt_jsonl(iter(first))))
-    with pytest.warns(LeftOutWarning):
-        assert list(read_wmt_jsonl(str(again))) == first
 
 
 def test_segments_are_lists_to_choose_from(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from discorank.integrations.formats.wmt.eval_set_folder import (
     EvalSetOptions,
     language_pairs,
     read_eval_set,
-    read_ratings,
     read_score_file,
     write_eval_set,
     write_metric_scores,
@@ -64,16 +63,12 @@ def test_what_a_reader_must_find(expected: dict[str, Any], pair: str) -> None:
     assert len(found.sources) == values["segments"]
     places = {document.name: [document.start, document.stop] for document in found.documents}
     assert places == values["docs"]
-    assert list(found.domains) == sorted(values["domains"])
     assert [document.domain for document in found.documents] == values["domains_per_doc"]
-    for domain, blocks in values["domains"].items():
-        inside = np.flatnonzero(found.of_domain(domain)).tolist()
-        assert inside == [i for start, stop in blocks for i in range(start, stop)]
     assert sorted(found.outputs) == values["systems"]
     assert sorted(found.human_systems) == values["human_systems"]
     assert sorted(found.references) == values["references"]
     assert sorted({name for name, _ in found.human_scores}) == values["human_scores"]
-    assert sorted({level for _, level in found.human_scores}) == values["levels"]
+    assert {level for _, level in found.human_scores} == {*values["levels"]} - {"domain"}
     assert sorted({name.base for name in found.metrics}) == values["metric_basenames"]
     for written, (base, references) in values["parsed"].items():
         name = MetricName.parse(written, found.references)
@@ -93,24 +88,9 @@ def test_scores_that_are_read(expected: dict[str, Any], pair: str) -> None:
     found, values = read_eval_set(TOY, pair, ZEROS), expected[pair]
     gap = found.metric_scores[MetricName("Gap", frozenset({"refA"})), "sys"]
     assert {system: scores.tolist() for system, scores in gap.items()} == values["gap_sys_scores"]
-    domain_scores = found.human_scores["mqm", "domain"]
-    for system, of_domains in values.get("mqm_sys_domain", {}).items():
-        plain = [None if np.isnan(score) else score for score in domain_scores[system]]
-        assert plain == of_domains
     primary = ["Coarse", "Free-QE", "Good", "Noisy"]
     displayed = {str(name): name.displayed(primary) for name in found.metrics}
     assert {name: displayed[name] for name in values["display_name"]} == values["display_name"]
-
-
-@pytest.mark.parametrize("pair", ["en-de", "he-en"])
-def test_ratings_that_are_read(expected: dict[str, Any], pair: str) -> None:
-    (ratings,) = read_ratings(TOY, read_eval_set(TOY, pair, ZEROS)).values()
-    for system, firsts in expected[pair]["ratings_first"].items():
-        found = [
-            None if rating is None else [len(rating.errors), pytest.approx(rating.score)]
-            for rating in ratings[system][: len(firsts)]
-        ]
-        assert found == firsts
 
 
 def test_what_a_metric_lacks_is_an_error_or_chosen() -> None:
@@ -147,7 +127,7 @@ def edited(toy: Path, name: str, edit: Any) -> Path:
 
 
 DOCS, SEG = "documents/he-en.docs", "human-scores/he-en.mqm.seg.score"
-SYS, DOMAIN = "human-scores/he-en.mqm.sys.score", "human-scores/he-en.mqm.domain.score"
+SYS = "human-scores/he-en.mqm.sys.score"
 METRIC = "metric-scores/he-en/Good-refA.sys.score"
 
 
@@ -164,8 +144,6 @@ METRIC = "metric-scores/he-en/Good-refA.sys.score"
         (SEG, lambda lines: lines[1:], "23 values of 'alpha'"),
         (SEG, lambda lines: [*lines, "alpha 1"], "25 values of 'alpha', expected 24"),
         (SYS, lambda lines: ["alpha nan", *lines[1:]], "found 'nan'"),
-        (DOMAIN, lambda lines: ["wob alpha 1", *lines[1:]], "unknown domain 'wob'"),
-        (DOMAIN, lambda lines: [lines[0], *lines], "a second score of 'alpha' in a domain"),
         (METRIC, lambda lines: ["alpha None", *lines[1:]], "system 'alpha' lacks a score"),
     ],
 )
@@ -203,25 +181,6 @@ def test_parts_that_are_missing(toy: Path) -> None:
     assert not is_eval_set_folder(toy / "sources")
     with pytest.raises(InputError, match="cannot be read"):
         language_pairs(toy / "nowhere")
-
-
-def test_ratings_that_are_none(toy: Path) -> None:
-    path = toy / "human-scores" / "he-en.mqm.merged.seg.rating"
-    good = path.read_text(encoding="utf-8").splitlines()
-    eval_set = read_eval_set(toy, "he-en")
-    for line, message in [
-        ("alpha", "expected SYSTEM, JSON, RATER"),
-        (
-            'alpha\t{"errors": [{"start": "a", "end": 3}]}',
-            "start: found 'a', expected a whole number",
-        ),
-        ('alpha\t{"errors": [{"start": 0, "end": 3, "score": true}]}', "score: found True"),
-        ('alpha\t{"mistakes": []}', "errors: found None"),
-        ("alpha\t[[[", "not JSON"),
-    ]:
-        path.write_text("\n".join([line, *good[1:]]) + "\n", encoding="utf-8")
-        with pytest.raises(InputError, match=message):
-            read_ratings(toy, eval_set)
 
 
 def test_texts_may_stand_in_json_lines(toy: Path) -> None:
@@ -265,31 +224,29 @@ def _bits(scores: Any) -> dict[str, bytes]:
 @pytest.mark.parametrize("pair", ["en-de", "he-en"])
 def test_a_folder_is_written_as_it_was(toy: Path, tmp_path: Path, pair: str) -> None:
     before = read_eval_set(toy, pair)
-    ratings = read_ratings(toy, before)
     copy = tmp_path / "copy" / "toy"
-    write_eval_set(before, copy, ratings)
+    write_eval_set(before, copy)
     after = read_eval_set(copy, pair)
     assert equal(before, after)
-    assert read_ratings(copy, after) == ratings
     for folder in ("documents", "sources", "references", f"system-outputs/{pair}"):
         for path in (copy / folder).iterdir():
             assert path.read_bytes() == (toy / folder / path.name).read_bytes()
 
 
-def test_written_scores_are_lines_of_two_or_three_columns(tmp_path: Path) -> None:
+def test_written_scores_are_lines_of_two_columns(tmp_path: Path) -> None:
     # as the tool splits them: at any white space, into exactly so many
     eval_set = score_eval_set(load_metric("chrf"), read_eval_set(TOY, "en-de", LEAVE_OUT))
     name = MetricName("chrf", frozenset({"refA"}))
     paths = write_metric_scores(eval_set, tmp_path, [name])
     assert [path.name for path in sorted(paths)] == [
-        f"chrf-refA.{level}.score" for level in ("doc", "domain", "seg", "sys")
+        f"chrf-refA.{level}.score" for level in ("doc", "seg", "sys")
     ]
     systems = sorted(set(eval_set.outputs) - {"refA"})
     for path in paths:
         level = path.name.split(".")[1]
         columns = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
-        assert {len(row) for row in columns} == {3 if level == "domain" else 2}
-        length = {"sys": 1, "domain": 2, "doc": 7, "seg": 60}[level]
+        assert {len(row) for row in columns} == {2}
+        length = {"sys": 1, "doc": 7, "seg": 60}[level]
         assert [row[-2] for row in columns] == [s for s in systems for _ in range(length)]
         assert all(np.isfinite(float(row[-1])) for row in columns)
 
@@ -356,10 +313,8 @@ def test_scores_read_back_bit_by_bit(
         for system, column in scores.items()
     }
     path = tmp_path_factory.mktemp("scores") / "x.score"
-    for level, domains in (("seg", ()), ("domain", ("a", "b", "c"))):
-        path.write_bytes(b"".join(written_scores(values, level, domains, "x")))  # type: ignore[arg-type]
-        found = read_score_file(path, level, sorted(values), 3, domains)  # type: ignore[arg-type]
-        assert _bits(found) == _bits(values)
+    path.write_bytes(b"".join(written_scores(values, "x")))
+    assert _bits(read_score_file(path, values, 3)) == _bits(values)
 
 
 def test_rows_of_a_systems_file_make_the_set_again() -> None:

@@ -1,6 +1,7 @@
 """``discorank convert INPUT --from FORMAT [--output-format FORMAT] -o OUT``: candidate lists into other formats.
 
-``discorank convert INPUT --to FORMAT``: documents with outputs of systems from any format into any other.
+``discorank convert INPUT --to FORMAT``: documents with outputs of systems, as a systems file or a folder of
+mt-metrics-eval.
 
 ``discorank convert --hypotheses FILE ... --references FILE --to systems -o OUT`` makes a systems file of texts by line.
 """
@@ -9,41 +10,28 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from ...integrations.files.entries import ListEntry
-from ...integrations.formats.format_table import (
-    DocumentRows,
-    documents_of,
-    format_of,
-    is_eval_set_folder,
-)
+from ...integrations.formats.format_table import DocumentRows, documents_of, format_of
 from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.open_lists import recognised_documents
-from ...integrations.formats.wmt.eval_set_folder import (
-    EvalSetOptions,
-    num_metric_files,
-    read_eval_set,
-    read_ratings,
-    the_language_pair,
-    write_eval_set,
-)
+from ...integrations.formats.wmt.eval_set_folder import write_eval_set
 from ...integrations.formats.wmt.eval_set_rows import eval_set_of_rows
 from ...integrations.formats.written_lists import ListWriter
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Field, settings
-from ...rerank.runs.resumable import error_row, stopped
+from ...rerank.runs.resumable import as_line, error_row, stopped
 from ..options import command, needed
 from ..options.inputs import InputOptions
 from ..options.output_formats import OutputFormatOptions, OutputOptions
 from ..options.system_outputs import OutputFileOptions, aligned_outputs, checked_lines, checked_rows
-from ..running import check_not_input, check_plain, output_file
+from ..running import check_not_input, output_file
 from ..terminal.console import Progress, say
 
 Row = dict[str, Any]
-_EVAL_SET_HOLDS = frozenset({"human", "not_supplied"})  # of rows
 
 
 @settings
@@ -52,12 +40,12 @@ class ConvertOptions:
 
     Args:
         max_errors: how many error records are reported on stderr and left out before the conversion stops.
-        to: documents with outputs of systems instead of candidate lists: {formats:documents}. The file shows which of
-            these it is itself, where --from does not say.
+        to: documents with outputs of systems instead of candidate lists: as a systems file, or as a folder of
+            mt-metrics-eval. The file shows which of these it is itself, where --from does not say.
     """
 
     max_errors: Annotated[int, Field(ge=0)] = 0
-    to: str | None = None
+    to: Literal["systems", "mtme"] | None = None
 
 
 @command(
@@ -83,7 +71,7 @@ def convert(
     inputs = [*input.paths, *files.hypotheses, *files.references]
     check_not_input(to.output, inputs)
     if options.to:
-        _Documents(files, input, options.to).write(to.output)
+        _Documents(files, input).write(to.output, options.to)
         return 0
     if files.hypotheses:
         problem = "becomes documents, not candidate lists"
@@ -133,9 +121,8 @@ def _row(entry: ListEntry, writer: ListWriter) -> bytes | InputError:
 class _Documents:
     """Documents of files of outputs, or of an input, and the form that they are converted into."""
 
-    def __init__(self, files: OutputFileOptions, input: InputOptions, form: str) -> None:
-        self.target = documents_of(form, "--to")
-        self.form, self.input = form, input
+    def __init__(self, files: OutputFileOptions, input: InputOptions) -> None:
+        self.input = input
         self.outputs = files.named(input.input, input.human)
         self.references = files.references
         if self.outputs is not None:
@@ -147,18 +134,17 @@ class _Documents:
             self.format = recognised_documents(self.path)
         documents_of(self.format, "--from")
 
-    def write(self, output: str | None) -> None:
+    def write(self, output: str | None, form: Literal["systems", "mtme"]) -> None:
         """Writes them."""
-        if self.form == "mtme":
+        if form == "mtme":
             self._write_folder(needed(output, "output"))
             return
         count = Counter[str]()
-        rows = self._noted(self._rows(self.input.language_pair), self.target.holds, count)
-        if self.target.files is not None:
-            _write_files(self.target.files(rows), needed(output, "output"))
-        elif self.target.lines is not None:
-            _write_lines(output, self.target.lines(rows))
-            say(f"{self.path}: {count['documents']} documents written as {self.form}")
+        with output_file(output, rows=False) as file:
+            for row in self._rows(self.input.language_pair):
+                file.write(as_line(row))
+                count["documents"] += 1
+        say(f"{self.path}: {count['documents']} documents written as systems")
 
     def _rows(self, pair: str | None) -> Iterator[Row]:
         """The documents, checked: of files of outputs, or of the input."""
@@ -168,61 +154,23 @@ class _Documents:
         rows = aligned_outputs(self.outputs).rows
         return checked_lines(DocumentRows(self.path, iter(rows)), keys, as_systems)
 
-    def _noted(
-        self, rows: Iterator[Row], holds: Collection[str], count: Counter[str]
-    ) -> Iterator[Row]:
-        """The rows, counted as documents; says at the end what the format has no place for."""
-        lost = Counter[str]()
-        for row in rows:
-            for key in ("human", "metrics", "not_supplied", "ratings"):
-                if row.get(key) and key not in holds and not (key == "human" and _is_derived(row)):
-                    lost[key] += 1
-            count["documents"] += 1
-            yield row
-        for key, number in lost.items():
-            say(f"{self.path}: {self.form} has no place for {key}, left out of {number} documents")
-
     def _write_folder(self, output: str) -> None:
-        """Into a folder of mt-metrics-eval; of such a folder, with all scores and ratings."""
-        path, pair = self.path, self.input.language_pair
-        if is_eval_set_folder(path) and self.format in ("mtme", "systems"):
-            pair = the_language_pair(path, pair)
-            eval_set = read_eval_set(path, pair, EvalSetOptions(missing="leave-out"))
-            num_left_out = num_metric_files(path, pair) - len(eval_set.metric_scores)
-            if num_left_out:
-                what = f"{num_left_out} files of metric scores lack outputs, and are left out"
-                say(f"{path}: {what}")
-            write_eval_set(eval_set, output, read_ratings(path, eval_set))
-        else:
-            pair = needed(pair, "language_pair")
-            has_pairs = "language_pair" in format_of(self.format).options
-            rows = self._rows(pair if has_pairs and self.outputs is None else None)
-            rows = self._noted(rows, _EVAL_SET_HOLDS, Counter())
-            keys = map(HumanKey.read, self.input.human)
-            lower = [key.name for key in keys if key.lower]
-            eval_set = eval_set_of_rows(rows, Path(output).name, pair, lower)
-            write_eval_set(eval_set, output)
+        """Into a folder of mt-metrics-eval."""
+        pair = needed(self.input.language_pair, "language_pair")
+        has_pairs = "language_pair" in format_of(self.format).options
+        rows = self._rows(pair if has_pairs and self.outputs is None else None)
+        keys = map(HumanKey.read, self.input.human)
+        lower = [key.name for key in keys if key.lower]
+        eval_set = eval_set_of_rows(self._without_lost(rows), Path(output).name, pair, lower)
+        write_eval_set(eval_set, output)
         num_systems, num_segments = len(eval_set.outputs), len(eval_set.sources)
         say(f"{output}: {pair}, {num_systems} outputs of {num_segments} segments")
 
-
-def _is_derived(row: Row) -> bool:
-    """Whether people's scores are means of the row's ratings, or none."""
-    names = [
-        name for name, scores in row["human"].items() if any(s is not None for s in scores.values())
-    ]
-    return set(names) <= set(row.get("ratings") or ())
-
-
-def _write_lines(output: str | None, lines: Iterable[bytes]) -> None:
-    with output_file(output, rows=False) as file:
-        file.writelines(lines)
-
-
-def _write_files(texts: Mapping[str, Iterable[str]], output: str) -> None:
-    """Into files ``OUTPUT.FIELD``, with or without ``.src`` in the name given."""
-    prefix = output.removesuffix(".src")
-    check_plain(prefix, "--output")
-    for field, lines in texts.items():
-        _write_lines(f"{prefix}.{field}", (f"{line}\n".encode() for line in lines))
-    say(f"{prefix}.src and fields beside it")
+    def _without_lost(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """The rows; says at the end what the folder has no place for."""
+        lost = Counter[str]()
+        for row in rows:
+            lost.update(key for key in ("metrics", "ratings") if row.get(key))
+            yield row
+        for key, number in lost.items():
+            say(f"{self.path}: mtme has no place for {key}, left out of {number} documents")

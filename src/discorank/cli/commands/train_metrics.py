@@ -48,7 +48,7 @@ from ...rerank.prior import STRENGTH, Prior
 from ...rerank.selection.judged_systems import doubtful_direction
 from ...rerank.selection.statistics import correlation
 from ...rerank.training.combination_training import Preferences, Tuning, train_combination
-from ...rerank.training.prior_estimation import Raters, Root, estimate_prior
+from ...rerank.training.prior_estimation import Root, estimate_prior
 from ...tables import Column, Table, decimals, numbers, shown, whole, words
 from ..options import command, needed
 from ..options.command_options import ModelOptions
@@ -476,16 +476,8 @@ def prior(
     row = with_checksum(made.as_json())
     with complete_or_absent(out) as file:
         file.write(json.dumps(row, ensure_ascii=False, indent=1).encode() + b"\n")
-    raters = [] if judged.raters is None else [raters_table(judged.raters)]
-    printing.print(row, [*raters, prior_table(made)])
+    printing.print(row, [prior_table(made)])
     say(f"{out}: use it as discorank decode --prior {out}")
-
-
-def raters_table(raters: Raters) -> Table:
-    """How strict raters are."""
-    effect = "times the mean rater's scores" if raters.are_factors else "added to scores"
-    rows = [{"rater": name, "effect": effect} for name, effect in raters.effects.items()]
-    return Table("", [words("rater", "rater"), decimals(effect, "effect", 3)], rows)
 
 
 def prior_table(prior: Prior) -> Table:

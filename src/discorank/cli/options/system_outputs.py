@@ -18,7 +18,7 @@ from ...integrations.formats.readers.systems import SystemsOptions
 from ...integrations.formats.system_texts import AlignedOutputs, OutputFiles, read_outputs
 from ...integrations.formats.wmt.judgements import read_judged, read_rankings, with_judged
 from ...integrations.formats.wmt.pearmut import read_judged_by_pearmut
-from ...integrations.formats.wmt.rated_rows import JudgedRow
+from ...integrations.formats.wmt.rated_rows import Judgement
 from ...integrations.formats.wmt.rating_table import is_appraise, read_appraise
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Rare, settings
@@ -27,8 +27,7 @@ from ...rerank.selection.judged_systems import is_judged
 from ...rerank.selection.system_scores import DocumentOutputs
 from ...rerank.training.prior_estimation import (
     PREFERENCES,
-    Raters,
-    with_one_score,
+    with_mean_of_raters,
     with_preferences,
 )
 from ..terminal.console import say
@@ -143,7 +142,7 @@ class JudgementOptions:
         human: the key of the human scores, such as mqm:lower.
         judged: files of judgements, a line per segment or document: {"id": "d7:3", "mqm": {"A": 1}, "rater": "anna"},
             or what Pearmut and Appraise write; they join those of the systems file.
-        raters: the keys of --human are raters who judged the same thing; how strict each is, is taken off.
+        raters: the keys of --human are raters who judged the same thing; the mean of those who judged a text counts.
         rankings: a JSONL of preferences in place of scores, {"id": "d7:3", "ranks": {"A": 1, "B": 2}}, rank 1 is best.
         as_systems: references to treat as systems.
         include: further keys that hold systems.
@@ -170,13 +169,11 @@ class JudgedDocuments(NamedTuple):
         documents: with their judgements.
         dimension: its name.
         lower: whether lower is better.
-        raters: how strict several raters are; None of one.
     """
 
     documents: list[DocumentOutputs]
     dimension: str
     lower: bool
-    raters: Raters | None = None
 
 
 def judged_documents(path: str, options: JudgementOptions) -> JudgedDocuments:
@@ -208,9 +205,8 @@ def _documents(path: str, options: JudgementOptions) -> JudgedDocuments:
     if rows:
         documents = with_judged(documents, rows, name)
     dimensions = sorted({name for document in documents for name in document.human})
-    if options.raters or any(row.rater is not None for row in rows):
-        documents, raters = with_one_score(documents, dimensions, lower, name)
-        return JudgedDocuments(documents, name, lower, raters)
+    if options.raters or any(row.rating["rater"] is not None for row in rows):
+        return JudgedDocuments(with_mean_of_raters(documents, dimensions, name), name, lower)
     if len(dimensions) > 1:
         one = dimensions[0] + lower * ":lower"
         fix = f"Name one, such as --human {one}; or, of raters of one thing, --raters"
@@ -218,7 +214,7 @@ def _documents(path: str, options: JudgementOptions) -> JudgedDocuments:
     return JudgedDocuments(documents, (dimensions or [name])[0], lower)
 
 
-def read_judged_file(path: str, key: str) -> list[JudgedRow]:
+def read_judged_file(path: str, key: str) -> list[Judgement]:
     """The judgements of a file: rows whose scores stand under a key, annotations of Pearmut, or CSV of Appraise.
 
     Raises:

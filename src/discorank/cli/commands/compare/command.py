@@ -68,7 +68,7 @@ _ALL = _names(
 _SHARED = {"input", "metric", "format", "level", "seed", "decoded", "statistics"}
 _TESTED = _names(CompareOptions, PeopleOptions) | _SHARED
 _TASK = _names(EvalSetOptions) | _SHARED | {"task_draws", "language_pair"}
-_WMT = {"with_human", "with_outliers", "domain", "nan_as_zero", "human", "input_format"}
+_WMT = {"with_human", "with_outliers", "human", "input_format"}
 _OF_FILES = _names(OutputFileOptions) - {"references"}
 MODES: Mapping[str, frozenset[str]] = {
     "--tasks": _TASK | {"tasks", "every_task"},

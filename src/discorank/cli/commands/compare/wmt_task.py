@@ -21,17 +21,15 @@ from ....metrics.errors import InputError
 from ....metrics.execution.meter import Meter
 from ....metrics.mixture import Utility
 from ....metrics.spec.checked_settings import Field, Rare, settings
-from ....rerank.selection.meta_evaluation.cell_permutation import DrawSettings
 from ....rerank.selection.meta_evaluation.eval_set import LEVELS, EvalSet, score_eval_set
-from ....rerank.selection.meta_evaluation.level_agreement import (
+from ....rerank.selection.meta_evaluation.metric_tests import DrawSettings
+from ....rerank.selection.meta_evaluation.metrics_tasks import (
     TESTED,
     AgreementOptions,
     LevelAgreement,
-    level_agreement,
-)
-from ....rerank.selection.meta_evaluation.task_results import (
     TaskSetResult,
     folder_of,
+    level_agreement,
     num_steps,
     run_tasks,
     task_set,
@@ -62,8 +60,6 @@ class TaskOptions:
         task_draws: how many times the tests of the metrics task draw; 0: no tests.
         with_human: whether references that people judged are systems; task sets know themselves.
         with_outliers: whether outliers are systems.
-        domain: the only domain that counts.
-        nan_as_zero: whether segments without a correlation count as 0.
     """
 
     heading: ClassVar = "statistics"
@@ -75,8 +71,6 @@ class TaskOptions:
     task_draws: Annotated[int, Field(ge=0), Rare()] = 1000
     with_human: Annotated[bool, Rare()] = False
     with_outliers: Annotated[bool, Rare()] = False
-    domain: Annotated[str | None, Rare()] = None
-    nan_as_zero: Annotated[bool, Rare()] = False
 
     @property
     def have_scores(self) -> bool:
@@ -175,8 +169,6 @@ def _agreements(eval_set: EvalSet, place: SetPlace, task: TaskReading) -> list[L
     options = AgreementOptions(
         human=task.options.with_human,
         outliers=task.options.with_outliers,
-        domain=task.options.domain,
-        nan_as_zero=task.options.nan_as_zero,
         drawn=task.drawn,
         level=task.level,
     )
@@ -281,7 +273,11 @@ def task_tables(
             "language_pairs": " ".join(task.language_pairs),
             "level": task.level,
         }
-        of_task |= {"statistic": task.statistic, "human": task.human, "weight": task.weight}
+        of_task |= {
+            "statistic": task.coefficient.statistic,
+            "human": task.human,
+            "weight": task.weight,
+        }
         tasks.append({"task": task.name, **of_task})
         rows = [
             {"task": task.name, "metric": metric, "value": each.values[metric], "rank": rank}
