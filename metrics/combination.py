@@ -14,16 +14,17 @@ allows (`spec.user_code`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from math import inf, isfinite
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from .base import Metric
 from .errors import DiscorankError, InputError, excerpt
 from .mixture import Mix, Utility
 from .scorer import Info
+from .spec.checked_settings import Field, from_json
 from .spec.signature import call, parse
 from .storage.bounded_files import read_small_file
 from .storage.checksums import DIGITS, KEY, check, path_of, stamped
@@ -33,7 +34,43 @@ from .storage.limits import limits
 FORMAT = 1
 MIN_WIDTH, MAX_WIDTH = 1e-300, 1e300  # of a feature's range: 1 / width is finite, and so are sums
 _FIX = "Make one with: discorank train combination"
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 _EDITED = f'If it was edited on purpose, remove "{KEY}" from it, else fetch or train it again'
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A metric of a model file, its weight, and its range in the training data."""
+
+    metric: str
+    weight: Finite
+    min: Finite
+    max: Finite
+
+    def scaled_weight(self, where: str) -> float:
+        """The weight / (max - min), 0 where the feature does not vary.
+
+        Raises:
+            InputError: max is below min, or the weight is too large to compute with.
+        """
+        width = self.max - self.min
+        if width < 0:
+            raise InputError("max is below min", where=where, fix=_FIX)
+        if not self.weight or not width:
+            return 0.0
+        scaled = self.weight * (1 / width) if MIN_WIDTH <= width < inf else inf
+        if not scaled or not isfinite(scaled):
+            problem = f"weight {self.weight:g}, min {self.min:g}, max {self.max:g} are out of range"
+            raise InputError(problem, where=where, fix=_FIX)
+        return scaled
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """The contents of a model file; other keys are passed over."""
+
+    format: Literal[1]
+    features: list[Feature]
 
 
 @dataclass(frozen=True)
@@ -63,31 +100,47 @@ class Combination(Mix):
         Raises:
             InputError: the file is missing, broken, or another than its digest says.
         """
-        features, name = cls._read(settings)
-        return cls(parts_of(features, path_of(name), load), name)
+        counting, name = cls._read(settings)
+        parts: list[tuple[float, Metric]] = []
+        for place, weight, spec in counting:
+            try:
+                _check_plain(spec)
+                utility = load(spec)
+            except DiscorankError as error:
+                raise error.inside(place) from error
+            parts += [(weight * own, metric) for own, metric in utility.parts]
+        if not parts:
+            raise InputError("every weight is 0", where=path_of(name), fix=_FIX)
+        return cls(tuple(parts), name)
 
     @classmethod
     def signatures(cls, settings: Mapping[str, Any]) -> list[str]:
         """The metrics that count in a model file, as it names them: none is loaded; errors as `make`."""
-        features, name = cls._read(settings)
-        signatures = []
-        for i, feature in enumerate(features):
-            place = f"{path_of(name)}: features[{i}]"
-            if _weight(feature, place):
-                _check_plain(feature["metric"])
-                signatures.append(feature["metric"])
-        return signatures
+        counting, _ = cls._read(settings)
+        for _, _, spec in counting:
+            _check_plain(spec)
+        return [spec for _, _, spec in counting]
 
     @classmethod
-    def _read(cls, settings: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], str]:
-        """The features in a model file, and its path with its digest."""
+    def _read(cls, settings: Mapping[str, Any]) -> tuple[list[tuple[str, float, str]], str]:
+        """Place, weight and metric of every feature that counts, and the path of the model file with its digest."""
         if set(settings) != {"model"} or not isinstance(settings["model"], str):
             fix = 'Give the model alone: combination(model="FILE.json")'
             raise InputError(f"found {excerpt(dict(settings))}", where=cls.name, fix=fix)
         path = path_of(settings["model"])
         data = read_small_file(path, _FIX)
         name = stamped(settings["model"], sha256(data).hexdigest()[:DIGITS])
-        return _features(data, path), name
+        values = parse_small_json(data, path, _FIX)
+        if isinstance(values, Mapping):
+            check(values, path, _EDITED)
+        features = from_json(ModelFile, values, path, _FIX).features
+        limits().check("systems", len(features), f"{path}: features", what="metrics")
+        counting = []
+        for i, feature in enumerate(features):
+            place = f"{path}: features.{i}"
+            if weight := feature.scaled_weight(place):
+                counting.append((place, weight, feature.metric))
+        return counting, name
 
     def signature(self) -> str:
         """``combination(model="path@sha256:...")``."""
@@ -96,62 +149,6 @@ class Combination(Mix):
     def for_language(self, lang: str) -> Combination:
         """Itself: its parts stay as they were trained, each with the language it had then."""
         return self
-
-
-def parts_of(
-    features: Sequence[Mapping[str, Any]],
-    where: str,
-    load: Callable[[str], Utility],
-) -> tuple[tuple[float, Metric], ...]:
-    """The weighted metrics of a model's features; those of weight 0 or without a range are left out.
-
-    Raises:
-        InputError: none is left, a metric cannot be made or is a combination itself, a weight is out of range.
-    """
-    parts: list[tuple[float, Metric]] = []
-    for i, feature in enumerate(features):
-        place = f"{where}: features[{i}]"
-        weight = _weight(feature, place)
-        if weight:
-            utility = _metric(feature["metric"], place, load)
-            parts += [(weight * own, metric) for own, metric in utility.parts]
-    if not parts:
-        raise InputError("every weight is 0", where=where, fix=_FIX)
-    return tuple(parts)
-
-
-def _weight(feature: Mapping[str, Any], where: str) -> float:
-    """Weight / (max - min), 0 where the feature does not vary.
-
-    Raises:
-        InputError: not numbers, max below min, or too large to compute with.
-    """
-    try:
-        weight, low, high = (finite(feature.get(name)) for name in ("weight", "min", "max"))
-    except ValueError:
-        raise InputError(f"found {excerpt(feature)}", where=where, fix=_FIX) from None
-    if high < low:
-        raise InputError("max is below min", where=where, fix=_FIX)
-    if not weight or high == low:
-        return 0.0
-    width = high - low
-    scaled = weight * (1 / width) if isfinite(width) and width >= MIN_WIDTH else inf
-    if not scaled or not isfinite(scaled):
-        raise InputError(
-            f"weight {weight:g}, min {low:g}, max {high:g} are out of range",
-            where=where,
-            fix=_FIX,
-        )
-    return scaled
-
-
-def _metric(spec: str, where: str, load: Callable[[str], Utility]) -> Utility:
-    """The metric of one feature; raises InputError for a file, and for a combination inside a combination."""
-    try:
-        _check_plain(spec)
-        return load(spec)
-    except DiscorankError as error:
-        raise error.inside(where) from error
 
 
 def _check_plain(spec: str) -> None:
@@ -167,32 +164,7 @@ def _check_plain(spec: str) -> None:
         )
 
 
-def finite(value: Any) -> float:
-    """A number of JSON as a float.
-
-    Raises:
-        ValueError: it is none, or not finite.
-    """
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            number = float(value)
-        except OverflowError:
-            number = inf
-        if isfinite(number):
-            return number
-    raise ValueError(f"found {excerpt(value)}, expected a finite number")
-
-
-def _features(data: bytes, where: str) -> list[Mapping[str, Any]]:
-    """The features of a model file; raises InputError unless it is whole and of the form in the module's docstring."""
-    model = parse_small_json(data, where, _FIX)
-    if isinstance(model, Mapping):
-        check(model, where, _EDITED)
-    is_model = isinstance(model, Mapping) and model.get("format") == FORMAT
-    if not is_model or not isinstance(model.get("features"), list):
-        raise InputError(f"found {excerpt(model)}", where=where, fix=_FIX)
-    limits().check("systems", len(model["features"]), f"{where}: features", what="metrics")
-    for i, feature in enumerate(model["features"]):
-        if not isinstance(feature, Mapping) or not isinstance(feature.get("metric"), str):
-            raise InputError(f"found {excerpt(feature)}", where=f"{where}: features[{i}]", fix=_FIX)
-    return list(model["features"])
+def finite(value: Any, where: str, fix: str) -> float:
+    """A number of JSON as a float; raises InputError for anything else, and for what is not finite."""
+    kind: Any = Finite
+    return float(from_json(kind, value, where, fix))

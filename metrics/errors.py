@@ -14,17 +14,18 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from reprlib import repr as repr_of_start
+from textwrap import fill, indent
 from typing import Any
 
 LOG = logging.getLogger("discorank")
 LOG.addHandler(logging.NullHandler())
 MAX_NAMES = 10_000  # of a folder, to look for a file's near namesakes
-# Names that stand on one line, and the width of columns of more.
+# Names that stand on one line, and the width of lines of more.
 MAX_ON_A_LINE, LISTED_WIDTH = 16, 98
 # Messages of libraries on CPUs and GPUs where memory ran out.
 OUT_OF_MEMORY = re.compile(
@@ -145,32 +146,11 @@ def unknown(kind: str, name: str, known: Iterable[str], *, where: str = "") -> I
     names = sorted(known)
     near = get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
-    fix = f"{hint}All: {_listed(names)}".replace("All: \n", "All:\n")
+    listed = ", ".join(names) or "none"
+    if len(names) > MAX_ON_A_LINE:
+        listed = "\n" + indent(fill(listed, LISTED_WIDTH, break_on_hyphens=False), "  ")
+    fix = f"{hint}All: {listed}".replace("All: \n", "All:\n")
     return InputError(f"unknown {kind} {name!r}", where=where, fix=fix)
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Names on one line, many of them in columns.
-
-    >>> print(_listed([f"name-{i}" for i in range(24)]).splitlines()[1].strip())
-    name-0  name-3  name-6  name-9   name-12  name-15  name-18  name-21
-    """
-    if len(names) <= MAX_ON_A_LINE:
-        return ", ".join(names) or "none"
-    for num_rows in range(1, len(names) + 1):
-        columns = [names[i : i + num_rows] for i in range(0, len(names), num_rows)]
-        widths = [max(map(len, column)) for column in columns]
-        if sum(widths) + 2 * len(widths) <= LISTED_WIDTH:
-            break
-    lines = []
-    for i in range(num_rows):
-        cells = [
-            column[i].ljust(width)
-            for column, width in zip(columns, widths, strict=True)
-            if i < len(column)
-        ]
-        lines.append(f"  {'  '.join(cells)}".rstrip())
-    return "\n" + "\n".join(lines)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -113,7 +113,7 @@ class Mix:
 
     def fit(self, texts: Sequence[Text]) -> Mix:
         """The mix of the fitted parts."""
-        return Mix(tuple((weight, metric.fit(texts)) for weight, metric in self.parts))
+        return self.mapped(lambda metric: metric.fit(texts))
 
     def with_defaults(self, **values: Any) -> Mix:
         """The mix of the parts with these settings where they have them and left them at their defaults."""

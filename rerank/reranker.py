@@ -19,7 +19,7 @@ from ..metrics.mixture import NEGATED, Mix, Utility, added, rewards_errors
 from ..metrics.registry import is_unknown, load_metric, names
 from ..metrics.representations import FloatArray
 from ..metrics.spec.checked_settings import Composed, Converted, Internal, settings
-from ..metrics.spec.signature import split_sum, written_sum
+from ..metrics.spec.signature import parse, written_sum
 from ..metrics.storage.limits import limits
 from ..metrics.text.texts import Context
 from .budget.budgeted import check_features, estimated_sums
@@ -393,7 +393,7 @@ def _terms(text: str) -> list[tuple[float, str]]:
     if text.endswith((".yaml", ".yml")):
         return [(1.0, text)]
     try:
-        return split_sum(text)
+        return [(term.weight, term.text) for term in parse(text)]
     except InputError:
         name, _, weight = text.rpartition("*")
         number = finite_of(weight)

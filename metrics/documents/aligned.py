@@ -26,7 +26,7 @@ first in the order of `BEADS` counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal, NamedTuple
@@ -45,24 +45,16 @@ from ..text.texts import Comparison, Item
 from .wrapper import (
     LONGEST,
     DocumentUnits,
-    LengthValues,
-    MatrixValues,
     Span,
     Spans,
-    UnitValues,
     Wrapper,
-    letters_of,
-    neighbours,
     sentences_of,
-    shares,
-    side_by_side,
     span,
     units_of,
 )
 
 PIECE_CELLS = 1 << 22  # of a matrix of units that is whole in memory
 PROXY_ROWS = 256  # units that a proxy metric compares with all others at once
-PARTS = 2520  # of a sentence's mass; a multiple of all numbers up to 10
 Cells = tuple[IntArray, IntArray]  # some rows and columns of a matrix
 Proxy = Metric | Literal["length"]
 
@@ -190,9 +182,7 @@ class AlignedPlan:
 
     def _units(self, documents: Sequence[Item], longest: int | None = None) -> DocumentUnits:
         context, by_length = self.metric.reads.context, self.pairing.by_length
-        if self.windows is not None:
-            return window_units(documents, self.windows, context, by_length)
-        return units_of(documents, context, longest or LONGEST, by_length)
+        return units_of(documents, context, longest or LONGEST, by_length, self.windows)
 
     def _piece(self, sides: Sides) -> UnitPiece:
         """All hypotheses against some references, or against the source."""
@@ -219,10 +209,9 @@ class AlignedPlan:
         rows, columns, by = sides.rows, sides.columns, self.pairing.by
         if by == "position":
             return links_by_position(rows, columns)
-        values: UnitValues = LengthValues(rows, columns)
         if isinstance(by, Metric):
-            values = MatrixValues(_proxy_utilities(by, rows, columns), rows, columns)
-        return links_of(values, rows, columns)
+            return links_of(utilities_in(_proxy_utilities(by, rows, columns)), rows, columns)
+        return links_of(likeness_of_lengths, rows, columns)
 
 
 def _proxy_utilities(proxy: Metric, rows: DocumentUnits, columns: DocumentUnits) -> FloatArray:
@@ -262,7 +251,7 @@ class UnitPiece(NamedTuple):
         """The values of documents, [H, columns], from those of units."""
         matrix = self.matrix(matrices)
         if self.known_links is None:
-            values = self._utilities(matrix)
+            values = utilities_in(self.sign * matrix)
             return self.sign * values_of_documents(values, *self.sides[:2])
         links = self.known_links
         shape = len(self.sides.rows), len(self.sides.columns)
@@ -274,7 +263,7 @@ class UnitPiece(NamedTuple):
         """The alignment."""
         matrix, links = self.matrix(matrices), self.known_links
         if links is None:
-            links = links_of(self._utilities(matrix), *self.sides[:2])
+            links = links_of(utilities_in(self.sign * matrix), *self.sides[:2])
         result = []
         for row, column, share in zip(links.row_unit, links.column_unit, links.share, strict=True):
             comparison = self.sides.comparison(np.array([row]), np.array([column]))
@@ -289,9 +278,6 @@ class UnitPiece(NamedTuple):
         if self.skip is not None:
             matrix[0, 1:] = matrix[1:, 0] = self.skip
         return matrix
-
-    def _utilities(self, matrix: FloatArray) -> MatrixValues:
-        return MatrixValues(self.sign * matrix, *self.sides[:2])
 
 
 def check_own_context(metric: MetricSettings) -> None:
@@ -420,13 +406,16 @@ def source_spans(documents: Sequence[Item], source: Item) -> list[list[Span]]:
 
 def _spans(document: Item, source: Item, count: int, num_sources: int) -> list[Span]:
     """The source sentences of every sentence, by length."""
-    units = units_of([document], 0, 1, by_length=True), units_of([source], 0, 1, by_length=True)
-    beads = beads_by_length(*units)
+    rows, columns = (
+        PaddedDocuments.of(units_of([text], 0, 1, by_length=True), [0])
+        for text in (document, source)
+    )
+    beads = best_paths(likeness_of_lengths, rows, columns).beads()
     spans: list[Span | None] = [None] * count
-    for row, rows, column, columns in zip(*beads[1:], strict=True):
-        if rows and columns:
-            for at in range(row, row + rows):
-                spans[at] = (int(column), int(column + columns))
+    for row, num_rows, column, num_columns in zip(*beads[1:], strict=True):
+        if num_rows and num_columns:
+            for at in range(row, row + num_rows):
+                spans[at] = (int(column), int(column + num_columns))
     return _filled(spans, num_sources)
 
 
@@ -440,47 +429,6 @@ def _filled(spans: list[Span | None], num_sources: int) -> list[Span]:
         start = start if own is None else own[0]
         filled.append((0 if start == starts[0] else start, stops[start]))
     return filled
-
-
-def window_units(
-    documents: Sequence[Item], windows: Mapping[Item, Spans], k: int, by_length: bool
-) -> DocumentUnits:
-    """Windows as the units of documents, never two as one; arguments as `units_of`."""
-    side = documents[0].side if documents else "target"
-    index_of: dict[Item, int] = {}
-    indices, masses = [], []
-    for document in documents:
-        spans = windows[document]
-        units = [span(document, start, stop - start, k) for start, stop in spans]
-        own = [index_of.setdefault(unit, len(index_of) + 1) for unit in units]
-        indices.append(np.array(own, np.int64))
-        masses.append(_masses_of(spans, letters_of(document, by_length)))
-    none = tuple(np.empty(0, np.int64) for _ in documents)
-    spans_of_documents = tuple(windows[document] for document in documents)
-    nothing = Item("", (), side)
-    of_length = tuple(indices), none
-    return DocumentUnits((nothing, *index_of), of_length, tuple(masses), spans_of_documents)
-
-
-def _masses_of(spans: Spans, of_sentences: IntArray) -> IntArray:
-    """Shares as whole numbers; exact where `PARTS` is a multiple of every c_i, else rounded."""
-    counts = _counts(spans, len(of_sentences))
-    parts = np.rint(of_sentences * PARTS / counts).astype(np.int64)
-    return np.array([parts[start:stop].sum() for start, stop in spans], np.int64)
-
-
-def shares_of(spans: Spans, of_sentences: IntArray) -> FloatArray:
-    """The share of every window, [windows], from those of sentences, [n]; in sum theirs."""
-    counts = _counts(spans, len(of_sentences))
-    return np.array([(of_sentences / counts)[start:stop].sum() for start, stop in spans])
-
-
-def _counts(spans: Spans, num_sentences: int) -> IntArray:
-    """How many windows have each sentence, [n]."""
-    counts = np.zeros(num_sentences, np.int64)
-    for start, stop in spans:
-        counts[start:stop] += 1
-    return counts
 
 
 def links_by_position(rows: DocumentUnits, columns: DocumentUnits) -> Links:
@@ -508,100 +456,142 @@ BEADS: tuple[Bead, ...] = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 0), (0, 1))
 CELLS = 1 << 18  # pairs of sentences worked on at once
 
 
-class Gains(NamedTuple):
-    """Gains of every bead of P pairs of texts; texts shorter than N or M units are filled up with anything.
+class PaddedDocuments(NamedTuple):
+    """P documents as columns of arrays; those of fewer than N sentences are filled up."""
 
-    A gain of -inf forbids a bead; beads that `matched` lacks are forbidden too.
+    units: IntArray  # [LONGEST + 1, N + 1, P], of 0, 1, ... sentences from each on; 0 where there is none
+    shares: FloatArray  # [N, P], of sentences in their documents; 0 where there is none
+    lengths: IntArray  # [P], sentences
+    longest: int  # how many units stand as one at most
+
+    @classmethod
+    def of(cls, units: DocumentUnits, documents: Sequence[int]) -> PaddedDocuments:
+        """Some of the documents, by number."""
+        masses = [units.masses[document] for document in documents]
+        lengths = np.array([len(own) for own in masses], np.int64)
+        numbers = np.zeros((LONGEST + 1, lengths.max(initial=0) + 1, len(documents)), np.int64)
+        padded = np.zeros(numbers.shape[1:], np.int64)[:-1]
+        for p, document in enumerate(documents):
+            padded[: lengths[p], p] = masses[p]
+            for length, of_documents in enumerate(units.of_length, 1):
+                own = of_documents[document]
+                numbers[length, : len(own), p] = own
+        longest = len(padded) if units.spans is None else 1
+        return cls(numbers, padded / padded.sum(axis=0), lengths, longest)
+
+    def of_length(self, length: int) -> IntArray:
+        """The units of so many sentences, [N - length + 1, P]."""
+        return self.units[length, : len(self.shares) - length + 1]
+
+    def shares_of(self, length: int) -> FloatArray:
+        """The summed shares of so many neighbours, [N - length + 1, P]."""
+        num_rows = len(self.shares) - length + 1
+        total = np.zeros((num_rows, len(self.lengths)))
+        for further in range(length):
+            total = total + self.shares[further : num_rows + further]
+        return total
+
+
+# Utilities of a units as one with b units as one, from the i-th and j-th on, [N - a + 1, M - b + 1, P]; of 0 units, of
+# those without a counterpart. What is not finite is -inf: it is chosen only where there is nothing else.
+Utilities = Callable[[PaddedDocuments, PaddedDocuments, int, int], FloatArray]
+
+
+def utilities_in(matrix: FloatArray) -> Utilities:
+    """The utilities in a matrix of all units; those of units without a counterpart are those with the empty text."""
+    finite = np.where(np.isfinite(matrix), matrix, -np.inf)
+
+    def utilities(rows: PaddedDocuments, columns: PaddedDocuments, a: int, b: int) -> FloatArray:
+        return np.asarray(finite[rows.of_length(a)[:, None], columns.of_length(b)])
+
+    return utilities
+
+
+def likeness_of_lengths(
+    rows: PaddedDocuments, columns: PaddedDocuments, a: int, b: int
+) -> FloatArray:
+    """The smaller share by the larger one, of those that units have in their documents; 0 without a counterpart.
+
+    It needs no common language, after Gale and Church (1993).
     """
-
-    # (a, b): [N - a + 1, M - b + 1, P], from row i and column j on
-    matched: Mapping[Bead, FloatArray]
-    rows: FloatArray  # [N, P], of a row's unit alone
-    columns: FloatArray  # [M, P], of a column's unit alone
-
-
-class Beads(NamedTuple):
-    """Beads of many pairs, those of a pair one after the other in the order of the texts."""
-
-    pair: IntArray  # [beads]
-    row: IntArray  # [beads], its first unit
-    rows: IntArray  # [beads], how many: 0, 1 or 2
-    column: IntArray
-    columns: IntArray
+    row, column = rows.shares_of(a)[:, None], columns.shares_of(b)
+    larger = np.maximum(row, column)
+    likeness = np.minimum(row, column) / np.where(larger > 0, larger, 1)
+    return np.where((larger > 0) | (not (a and b)), likeness, 1)
 
 
 class Paths(NamedTuple):
-    """The best way through every pair."""
+    """The best way through P pairs of documents."""
 
     values: FloatArray  # [P], summed gains; -inf where every way is forbidden
     chosen: NDArray[np.int8]  # [N + 1, M + 1, P], the bead that ends there; -1 for none
     num_rows: IntArray  # [P]
     num_columns: IntArray  # [P]
 
-    def beads(self) -> Beads:
-        """The beads of all pairs; none of a pair whose every way is forbidden."""
+    def beads(self) -> IntArray:
+        """The beads of all pairs, [5, beads]: pair, first row, rows, first column, columns.
+
+        Those of a pair stand one after the other in the order of the texts; a forbidden pair has none.
+        """
         shapes = np.array(BEADS)
         pair = np.arange(len(self.values))
-        i, j = self.num_rows.copy(), self.num_columns.copy()
-        steps = []
+        i, j = self.num_rows, self.num_columns
+        steps = [np.empty((5, 0), np.int64)]
         while len(pair):
             bead = self.chosen[i, j, pair]
             on_way = bead >= 0
-            pair, i, j, bead = pair[on_way], i[on_way], j[on_way], bead[on_way]
-            rows, columns = shapes[bead].T.reshape(2, -1)
-            i, j = i - rows, j - columns
+            pair = pair[on_way]
+            rows, columns = shapes[bead[on_way]].T
+            i, j = i[on_way] - rows, j[on_way] - columns
             steps.append(np.stack([pair, i, rows, j, columns]))
-        taken = np.concatenate(steps, axis=1) if steps else np.empty((5, 0), np.int64)
-        pair, row, _, column, _ = taken
-        order = np.lexsort((column, row, pair))
-        return Beads(*taken[:, order])
+        beads = np.concatenate(steps, axis=1)
+        return beads[:, np.lexsort((beads[3], beads[1], beads[0]))]
 
 
-def monotone(gains: Gains, num_rows: IntArray, num_columns: IntArray) -> Paths:
+def monotone(gains: Mapping[Bead, FloatArray], num_rows: IntArray, num_columns: IntArray) -> Paths:
     """The best way through P pairs of texts.
 
     Args:
-        gains: what beads add.
+        gains: what every bead adds, [N - a + 1, M - b + 1, P] from row i and column j on; -inf forbids one, and beads
+            without gains are forbidden too. Texts shorter than N or M units are filled up with anything.
         num_rows: units of the rows' text of every pair, [P].
         num_columns: units of the columns' text of every pair, [P].
     """
-    (height, num_pairs), width = gains.rows.shape, len(gains.columns)
+    height, width, num_pairs = len(gains[1, 0]), gains[0, 1].shape[1], len(num_rows)
     # D(i, j) stands at [i + 2, j + 2]: beads that would begin before the texts find -inf
     best = np.full((height + 1 + LONGEST, width + 1 + LONGEST, num_pairs), -np.inf)
     best[LONGEST, LONGEST] = 0.0
     chosen = np.full((height + 1, width + 1, num_pairs), -1, np.int8)
     for diagonal in range(1, height + width + 1):
-        _diagonal(gains, best, chosen, diagonal)
+        for number, (a, b) in enumerate(BEADS):
+            if (a, b) not in gains:
+                continue
+            # the cells in which the bead can end
+            i = np.arange(max(a, diagonal - width), min(height, diagonal - b) + 1)
+            j = diagonal - i
+            cells = i + LONGEST, j + LONGEST
+            reached = best[i + LONGEST - a, j + LONGEST - b] + gains[a, b][i - a, j - b]
+            better = reached > best[cells]
+            best[cells] = np.where(better, reached, best[cells])
+            chosen[i, j] = np.where(better, np.int8(number), chosen[i, j])
     ends = num_rows + LONGEST, num_columns + LONGEST, np.arange(num_pairs)
     return Paths(best[ends], chosen, num_rows, num_columns)
 
 
-def _diagonal(gains: Gains, best: FloatArray, chosen: NDArray[np.int8], diagonal: int) -> None:
-    """Fills in the cells with i + j = `diagonal`."""
-    height, width = len(gains.rows), len(gains.columns)
-    for number, (a, b) in enumerate(BEADS):
-        # the cells in which the bead can end
-        i = np.arange(max(a, diagonal - width), min(height, diagonal - b) + 1)
-        j = diagonal - i
-        gain = _gain(gains, (a, b), i, j)
-        if gain is None or not len(i):
+def best_paths(utilities: Utilities, rows: PaddedDocuments, columns: PaddedDocuments) -> Paths:
+    """The best alignments of pairs of documents; one sentence with one sentence is one bead in any case."""
+    is_single = (rows.lengths == 1) & (columns.lengths == 1)
+    gains = {}
+    for a, b in BEADS:
+        if a > rows.longest or b > columns.longest:
             continue
-        cells = i + LONGEST, j + LONGEST
-        known, reached = best[cells], best[i + LONGEST - a, j + LONGEST - b] + gain
-        better = reached > known
-        best[cells] = np.where(better, reached, known)
-        chosen[i, j] = np.where(better, np.int8(number), chosen[i, j])
-
-
-def _gain(gains: Gains, bead: Bead, i: IntArray, j: IntArray) -> FloatArray | None:
-    """The gains of the beads that end in some cells, [cells, P]; None where the bead is forbidden."""
-    if bead == (1, 0):
-        return gains.rows[i - 1]
-    if bead == (0, 1):
-        return gains.columns[j - 1]
-    if bead not in gains.matched:
-        return None
-    return np.asarray(gains.matched[bead][i - bead[0], j - bead[1]])
+        values = utilities(rows, columns, a, b)
+        is_allowed = np.isfinite(values) & ~(is_single & (a * b == 0))
+        share = rows.shares_of(a)[:, None] + columns.shares_of(b)
+        gains[a, b] = np.where(is_allowed, 0.5 * share * np.where(is_allowed, values, 0.0), -np.inf)
+    paths = monotone(gains, rows.lengths, columns.lengths)
+    paths.chosen[1, 1, is_single] = 0
+    return paths
 
 
 class Links(NamedTuple):
@@ -619,72 +609,42 @@ class Links(NamedTuple):
         return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-class DocumentPairs(NamedTuple):
-    """P pairs of documents and the utilities of their units."""
-
-    values: UnitValues
-    rows: DocumentUnits
-    columns: DocumentUnits
-    row: IntArray  # [P], number of the document
-    column: IntArray
-
-    def some(self, which: NDArray[np.bool_]) -> DocumentPairs:
-        """Some of the pairs."""
-        return self._replace(row=self.row[which], column=self.column[which])
-
-    @property
-    def num_rows(self) -> IntArray:
-        """Sentences of every pair's first document, [P]."""
-        return self.rows.num_sentences[self.row]
-
-    @property
-    def num_columns(self) -> IntArray:
-        """Sentences of every pair's second document, [P]."""
-        return self.columns.num_sentences[self.column]
-
-    @property
-    def are_single(self) -> NDArray[np.bool_]:
-        """Whether one sentence stands against one, [P]."""
-        return np.asarray((self.num_rows == 1) & (self.num_columns == 1))
-
-
 def values_of_documents(
-    values: UnitValues, rows: DocumentUnits, columns: DocumentUnits
+    utilities: Utilities, rows: DocumentUnits, columns: DocumentUnits
 ) -> FloatArray:
     """The utilities of all documents of the rows with all of the columns, [H, R]; nan where there is no finite one."""
     result = np.empty((len(rows), len(columns)))
-    for pairs in _batches(values, rows, columns):
-        of_pairs = _paths(pairs).values
-        of_single = values.matched(pairs.row, pairs.column, 1, 1)[0, 0]
-        of_pairs = np.where(pairs.are_single, of_single, of_pairs)
-        result[pairs.row, pairs.column] = np.where(np.isfinite(of_pairs), of_pairs, np.nan)
+    for row, column in _batches(rows, columns):
+        values = best_paths(utilities, *_padded(rows, columns, row, column)).values
+        result[row, column] = np.where(np.isfinite(values), values, np.nan)
     return result
 
 
-def links_of(values: UnitValues, rows: DocumentUnits, columns: DocumentUnits) -> Links:
+def links_of(utilities: Utilities, rows: DocumentUnits, columns: DocumentUnits) -> Links:
     """Beads of all documents of the rows with all of the columns."""
     parts = []
-    for pairs in _batches(values, rows, columns):
-        is_single = pairs.are_single
-        parts.append(_single_links(pairs.some(is_single)))
-        others = pairs.some(~is_single)
-        if len(others.row):
-            parts.append(_monotone_links(others))
+    for row, column in _batches(rows, columns):
+        padded = _padded(rows, columns, row, column)
+        pair, *beads = best_paths(utilities, *padded).beads()
+        share = np.zeros(len(pair))
+        units = []
+        for documents, first, length in zip(padded, beads[::2], beads[1::2], strict=True):
+            units.append(documents.units[length, first, pair])
+            ends = np.vstack([np.zeros(len(row)), documents.shares.cumsum(axis=0)])
+            share += 0.5 * (ends[first + length, pair] - ends[first, pair])
+        row_unit, column_unit = units
+        parts.append(Links(row[pair], column[pair], row_unit, column_unit, share))
     return Links.concat(parts)
 
 
-def _single_links(pairs: DocumentPairs) -> Links:
-    """One sentence with one sentence."""
-    row_unit, column_unit = (
-        _numbers(pairs.rows, pairs.row)[1, 0],
-        _numbers(pairs.columns, pairs.column)[1, 0],
-    )
-    return Links(pairs.row, pairs.column, row_unit, column_unit, np.ones(len(pairs.row)))
+def _padded(
+    rows: DocumentUnits, columns: DocumentUnits, row: IntArray, column: IntArray
+) -> tuple[PaddedDocuments, PaddedDocuments]:
+    """The two documents of every pair."""
+    return PaddedDocuments.of(rows, row.tolist()), PaddedDocuments.of(columns, column.tolist())
 
 
-def _batches(
-    values: UnitValues, rows: DocumentUnits, columns: DocumentUnits
-) -> Iterator[DocumentPairs]:
+def _batches(rows: DocumentUnits, columns: DocumentUnits) -> Iterator[tuple[IntArray, IntArray]]:
     """All pairs, those of like sizes together, about `CELLS` pairs of sentences at a time."""
     row, column = map(np.ravel, np.indices((len(rows), len(columns))))
     num_rows, num_columns = rows.num_sentences[row], columns.num_sentences[column]
@@ -693,65 +653,7 @@ def _batches(
     for at, pair in enumerate(order.tolist()):
         height, width = max(height, num_rows[pair]), max(width, num_columns[pair])
         if (at + 1 - start) * height * width > CELLS and at > start:
-            part = order[start:at]
-            yield DocumentPairs(values, rows, columns, row[part], column[part])
+            yield row[order[start:at]], column[order[start:at]]
             start, height, width = at, num_rows[pair], num_columns[pair]
     if len(order):
-        yield DocumentPairs(values, rows, columns, row[order[start:]], column[order[start:]])
-
-
-def _paths(pairs: DocumentPairs) -> Paths:
-    """The best monotone alignments."""
-    row_shares, column_shares = shares(pairs.rows, pairs.row), shares(pairs.columns, pairs.column)
-    matched = {}
-    for a, b in BEADS:
-        fits_rows = a <= _longest(pairs.rows, row_shares)
-        if a and b and fits_rows and b <= _longest(pairs.columns, column_shares):
-            share = neighbours(row_shares, a)[:, None] + neighbours(column_shares, b)
-            matched[a, b] = _gain_of(share, pairs.values.matched(pairs.row, pairs.column, a, b))
-    rows, columns = pairs.values.skipped(pairs.row, pairs.column)
-    gains = Gains(matched, _gain_of(row_shares, rows), _gain_of(column_shares, columns))
-    return monotone(gains, pairs.num_rows, pairs.num_columns)
-
-
-def _longest(units: DocumentUnits, of_units: FloatArray) -> int:
-    """How many units stand as one at most, of numbers [N, P] of documents."""
-    return len(of_units) if units.spans is None else 1
-
-
-def _gain_of(share: FloatArray, values: FloatArray) -> FloatArray:
-    """Contributions of values to that of the documents, half their share on both sides; -inf stays."""
-    is_finite = np.isfinite(values)
-    return np.where(is_finite, 0.5 * share * np.where(is_finite, values, 0.0), -np.inf)
-
-
-def _monotone_links(pairs: DocumentPairs) -> Links:
-    """The beads of the best alignments."""
-    beads = _paths(pairs).beads()
-    share = np.zeros(len(beads.pair))
-    units = []
-    for documents, numbers, first, length in (
-        (pairs.rows, pairs.row, beads.row, beads.rows),
-        (pairs.columns, pairs.column, beads.column, beads.columns),
-    ):
-        units.append(_numbers(documents, numbers)[length, first, beads.pair])
-        ends = np.vstack([np.zeros(len(numbers)), shares(documents, numbers).cumsum(axis=0)])
-        share += 0.5 * (ends[first + length, beads.pair] - ends[first, beads.pair])
-    row_unit, column_unit = units
-    return Links(pairs.row[beads.pair], pairs.column[beads.pair], row_unit, column_unit, share)
-
-
-def _numbers(units: DocumentUnits, documents: IntArray) -> IntArray:
-    """The units of 0, 1, ... sentences from every sentence on, and behind the last one, [lengths, N + 1, P]."""
-    num_sentences = units.num_sentences[documents].max(initial=0) + 1
-    numbers = np.zeros((LONGEST + 1, num_sentences, len(documents)), np.int64)
-    for length in range(1, LONGEST + 1):
-        of_length = side_by_side([units.of_length[length - 1][d] for d in documents.tolist()])
-        numbers[length, : len(of_length)] = of_length
-    return numbers
-
-
-def beads_by_length(rows: DocumentUnits, columns: DocumentUnits) -> Beads:
-    """The beads of one document with another, aligned by length."""
-    only = np.zeros(1, np.int64)
-    return _paths(DocumentPairs(LengthValues(rows, columns), rows, columns, only, only)).beads()
+        yield row[order[start:]], column[order[start:]]

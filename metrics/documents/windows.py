@@ -29,8 +29,8 @@ from ..reading_plan import Link
 from ..representations import TRUNCATION_COLUMN, Block, FloatArray
 from ..spec.checked_settings import Field, settings
 from ..text.texts import Comparison, Item, Truncation
-from .aligned import AlignedPlan, OwnMeans, Pairing, UnitPiece, check_own_context, shares_of
-from .wrapper import Span, Spans, Wrapper, letters_of, sentences_of, span
+from .aligned import AlignedPlan, OwnMeans, Pairing, UnitPiece, check_own_context
+from .wrapper import Span, Spans, Wrapper, num_windows, sentences_of, span
 
 
 @settings
@@ -288,9 +288,8 @@ class WindowPlan:
         if of_rows != of_columns or not self._has_source_of(of_rows):
             by_position = Pairing("position", by_length=False)
             return AlignedPlan(self.metric, part, by_position, self.windows).pieces
-        of_sentences = letters_of(part.hypotheses[0], by_length=False)
         windows = [self._window(part, start, stop) for start, stop in of_rows]
-        return [WindowPiece(windows, shares_of(of_rows, of_sentences))]
+        return [WindowPiece(windows, window_shares(of_rows))]
 
     def _has_source_of(self, spans: Spans) -> bool:
         """Whether the source, if there is one, has as many sentences as documents of these windows."""
@@ -307,6 +306,12 @@ class WindowPlan:
         is_square = part.references is part.hypotheses
         columns = rows if is_square else tuple(map(read, part.references))
         return Comparison(rows, columns, None if part.source is None else read(part.source))
+
+
+def window_shares(spans: Spans) -> FloatArray:
+    """The summed shares 1 / c_i of the sentences of every window, [windows]."""
+    of_sentences = 1 / num_windows(spans, spans[-1][1])
+    return np.array([of_sentences[start:stop].sum() for start, stop in spans])
 
 
 def _by_windows(

@@ -3,12 +3,9 @@
 A wrapper is a metric as the one in it: of its name, direction and context, with its scorer, in sums too. Its signature
 is a call around the signature of that metric, and parses back to it.
 
-Units of documents: sentences, each two neighbours as one, and the empty text that stands for no sentence.
-
-Each distinct unit of a list, a text in its own document's context, is there once; a document is numbers of units.
-Values of units of many pairs of documents lie side by side along the last axis, [N, M, P]; documents shorter than N or
-M sentences are filled up with their first units. What is not finite becomes -inf: it is never chosen where there is
-something else.
+Documents are compared unit by unit. A unit is a sentence, two neighbours as one, or a window of sentences; the empty
+text stands for no sentence. Each distinct unit of a list, a text in its own document's context, is there once; a
+document is numbers of units.
 """
 
 from __future__ import annotations
@@ -18,13 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import Annotated, Any, ClassVar, Protocol, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
 from ..base import Metric
 from ..errors import InputError, excerpt
-from ..representations import FloatArray, IntArray
+from ..representations import IntArray
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import Converted, Field, changed, settings
 from ..spec.signature import call
@@ -32,7 +29,9 @@ from ..text.sentence_splitting import as_document
 from ..text.texts import Comparison, Document, Item, Text, preceding
 
 LONGEST = 2  # sentences that a unit may have
+PARTS = 2520  # of a sentence's mass; a multiple of all numbers up to 10
 Span = tuple[int, int]  # first sentence, and the one behind the last
+Spans = tuple[Span, ...]  # of the windows of a document
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,13 @@ def span(item: Item, first: int, length: int, k: int) -> Item:
     return Item(" ".join(sentences[first : first + length]), context, item.side)
 
 
-def units_of(documents: Sequence[Item], k: int, longest: int, by_length: bool) -> DocumentUnits:
+def units_of(
+    documents: Sequence[Item],
+    k: int,
+    longest: int,
+    by_length: bool,
+    windows: Mapping[Item, Spans] | None = None,
+) -> DocumentUnits:
     """The units of documents.
 
     Args:
@@ -89,22 +94,47 @@ def units_of(documents: Sequence[Item], k: int, longest: int, by_length: bool) -
         k: sentences of context that a unit has.
         longest: how many sentences a unit has at most, up to `LONGEST`.
         by_length: whether the mass of a sentence is its number of letters, or 1.
+        windows: those of every document, which are its units then.
     """
     side = documents[0].side if documents else "target"
     index_of: dict[Item, int] = {}  # behind that of no sentence, which an empty sentence is not
     of_length: list[list[IntArray]] = [[] for _ in range(LONGEST)]
     masses = []
     for document in documents:
-        num_sentences = len(sentences_of(document))
-        for length in range(1, LONGEST + 1):
-            num_units = max(0, num_sentences - length + 1) if length <= longest else 0
-            units = [span(document, first, length, k) for first in range(num_units)]
-            indices = [index_of.setdefault(unit, len(index_of) + 1) for unit in units]
-            of_length[length - 1].append(np.array(indices, np.int64))
-        masses.append(letters_of(document, by_length))
+        own_masses = letters_of(document, by_length)
+        spans: list[Spans] = []
+        for length in range(1, longest + 1):
+            firsts = range(len(own_masses) - length + 1)
+            spans.append(tuple((first, first + length) for first in firsts))
+        if windows is not None:
+            spans = [windows[document]]
+            own_masses = window_masses(windows[document], own_masses)
+        spans += [()] * (LONGEST - len(spans))
+        for units, of_one_length in zip(spans, of_length, strict=True):
+            items = [span(document, start, stop - start, k) for start, stop in units]
+            indices = [index_of.setdefault(item, len(index_of) + 1) for item in items]
+            of_one_length.append(np.array(indices, np.int64))
+        masses.append(own_masses)
     return DocumentUnits(
-        (Item("", (), side), *index_of), tuple(map(tuple, of_length)), tuple(masses)
+        (Item("", (), side), *index_of),
+        tuple(map(tuple, of_length)),
+        tuple(masses),
+        None if windows is None else tuple(windows[document] for document in documents),
     )
+
+
+def window_masses(spans: Spans, of_sentences: IntArray) -> IntArray:
+    """The masses of windows as whole numbers; exact where `PARTS` is a multiple of every c_i, else rounded."""
+    parts = np.rint(of_sentences * PARTS / num_windows(spans, len(of_sentences))).astype(np.int64)
+    return np.array([parts[start:stop].sum() for start, stop in spans], np.int64)
+
+
+def num_windows(spans: Spans, num_sentences: int) -> IntArray:
+    """How many windows have each sentence, c_i, [n]."""
+    counts = np.zeros(num_sentences, np.int64)
+    for start, stop in spans:
+        counts[start:stop] += 1
+    return counts
 
 
 def letters_of(document: Item, by_length: bool) -> IntArray:
@@ -115,89 +145,6 @@ def letters_of(document: Item, by_length: bool) -> IntArray:
         if letters.any():
             return letters
     return np.ones(len(sentences), np.int64)
-
-
-class UnitValues(Protocol):
-    """Utilities of units of P pairs of documents, given by the numbers of their rows and columns, [P] each."""
-
-    def matched(self, rows: IntArray, columns: IntArray, a: int, b: int) -> FloatArray:
-        """Of a sentences with b sentences, from the i-th and j-th on, [N - a + 1, M - b + 1, P]."""
-
-    def skipped(self, rows: IntArray, columns: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Of every row's and every column's sentence without a counterpart, [N, P] and [M, P]."""
-
-
-class MatrixValues:
-    """Utilities out of a matrix.
-
-    Args:
-        matrix: utilities of all units of the rows with all of the columns.
-        rows: the documents of the rows.
-        columns: the documents of the columns.
-    """
-
-    def __init__(self, matrix: FloatArray, rows: DocumentUnits, columns: DocumentUnits) -> None:
-        self.matrix = np.where(np.isfinite(matrix), matrix, -np.inf)
-        self.rows, self.columns = rows, columns
-
-    def matched(self, rows: IntArray, columns: IntArray, a: int, b: int) -> FloatArray:
-        """As `UnitValues` has it."""
-        row = side_by_side([self.rows.of_length[a - 1][r] for r in rows.tolist()])
-        column = side_by_side([self.columns.of_length[b - 1][c] for c in columns.tolist()])
-        return np.asarray(self.matrix[row[:, None, :], column[None, :, :]])
-
-    def skipped(self, rows: IntArray, columns: IntArray) -> tuple[FloatArray, FloatArray]:
-        """As `UnitValues` has it: with the empty text."""
-        row = side_by_side([self.rows.of_length[0][r] for r in rows.tolist()])
-        column = side_by_side([self.columns.of_length[0][c] for c in columns.tolist()])
-        return self.matrix[row, 0], self.matrix[0, column]
-
-
-class LengthValues:
-    """How alike the shares are that units have in the masses of their documents: the smaller share by the larger one.
-
-    What is skipped is worth nothing. It needs no common language, after Gale and Church (1993).
-    """
-
-    def __init__(self, rows: DocumentUnits, columns: DocumentUnits) -> None:
-        self.rows, self.columns = rows, columns
-
-    def matched(self, rows: IntArray, columns: IntArray, a: int, b: int) -> FloatArray:
-        """As `UnitValues` has it."""
-        row = neighbours(shares(self.rows, rows), a)[:, None, :]
-        column = neighbours(shares(self.columns, columns), b)[None, :, :]
-        larger = np.maximum(row, column)
-        return np.where(larger > 0, np.minimum(row, column) / np.where(larger > 0, larger, 1), 1)
-
-    def skipped(self, rows: IntArray, columns: IntArray) -> tuple[FloatArray, FloatArray]:
-        """As `UnitValues` has it."""
-        return np.zeros_like(shares(self.rows, rows)), np.zeros_like(shares(self.columns, columns))
-
-
-def side_by_side(rows: Sequence[IntArray]) -> IntArray:
-    """Arrays of different lengths as columns, filled up with 0, [longest, P]."""
-    longest = max(map(len, rows), default=0)
-    filled = np.zeros((longest, len(rows)), np.int64)
-    for i, row in enumerate(rows):
-        filled[: len(row), i] = row
-    return filled
-
-
-def shares(units: DocumentUnits, documents: IntArray) -> FloatArray:
-    """The share of every sentence in its document's mass, [N, P]; 0 where there is none."""
-    masses = side_by_side([units.masses[d] for d in documents.tolist()])
-    return np.asarray(masses / masses.sum(axis=0))
-
-
-def neighbours(values: FloatArray, length: int) -> FloatArray:
-    """The sums of so many neighbours, [N - length + 1, P]; of numbers [N, P]."""
-    sums = values[: len(values) - length + 1]
-    for further in range(1, length):
-        sums = sums + values[further : len(values) - length + 1 + further]
-    return sums
-
-
-Spans = tuple[Span, ...]  # of the windows of a document
 
 
 def _of_segments(value: object) -> Metric:

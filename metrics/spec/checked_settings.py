@@ -158,7 +158,10 @@ def _scalar(kind: type) -> Check:
             is_bool = isinstance(value, bool)
             if is_bool or not isinstance(value, (int, float) if kind is float else kind):
                 raise ValueRefusal(f"should be a valid {_NAMES[kind]}", value)
-            value = str.__str__(value) if kind is str else kind(value)
+            try:
+                value = str.__str__(value) if kind is str else kind(value)
+            except OverflowError:  # an integer that no float holds
+                raise ValueRefusal(_BOUNDS["allow_inf_nan"][1], value) from None
         if kind is str and not value.isascii() and _HALF.search(value):
             raise ValueRefusal("should be a valid string, without halves of surrogate pairs", value)
         return value

@@ -121,17 +121,6 @@ def parse(text: str) -> list[Call]:
     return _Parser(text).mix()
 
 
-def split_sum(text: str) -> list[tuple[float, str]]:
-    """Weight and text of every term; errors as `parse`.
-
-    >>> split_sum('0.5*logprob/length + comet-qe(context=2)*2 - length')
-    [(0.5, 'logprob/length'), (2.0, 'comet-qe(context=2)'), (-1.0, 'length')]
-    """
-    parser = _Parser(text)
-    terms = parser.mix()
-    return [(term.weight, own) for term, own in zip(terms, parser.texts, strict=True)]
-
-
 class _Parser:
     """Reads a signature from left to right; `at` is the place reached."""
 
@@ -139,7 +128,6 @@ class _Parser:
         self.text = text
         self.at = 0
         self.depth = 0
-        self.texts: list[str] = []  # of the outermost terms, without their weights
 
     def mix(self, ends: str = "") -> list[Call]:
         """Terms up to the end of the text, or to one of these marks."""
@@ -157,7 +145,6 @@ class _Parser:
 
     def term(self, sign: float) -> Call:
         weight = self.match(_WEIGHT)
-        start = self.at
         name = self.match(_NAME)
         if not name:
             raise self.error("expected the name of a metric")
@@ -169,8 +156,6 @@ class _Parser:
                 settings = self.settings()
             elif not self.skip(")"):
                 raise self.error("expected , or )")
-        if not self.depth:
-            self.texts.append(self.text[start : self.at].rstrip())
         return Call(sign * self.number(weight), name, settings, tuple(inner))
 
     def number(self, weight: str) -> float:

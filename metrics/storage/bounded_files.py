@@ -74,9 +74,9 @@ def read_small_file(
     return data
 
 
-def read_small_text(path: str | Path, fix: str) -> str:
-    """The text of a UTF-8 file within the limit file_bytes; errors as `read_small_file`."""
-    data = read_small_file(path, fix)
+def read_small_text(path: str | Path, fix: str, max_bytes: int | None = None) -> str:
+    """The text of a UTF-8 file; arguments and errors as `read_small_file`."""
+    data = read_small_file(path, fix, max_bytes)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -92,10 +92,8 @@ def _unreadable(error: Exception, where: str, fix: str) -> InputError:
 
 YAML_BYTES = 1 << 16
 FETCH = "Fetch the file again"
-FIRST, MEMBER = (
-    b"PK\3\4",
-    b"PK\1\2",
-)  # marks in a zip archive: its beginning, a member in its directory
+# Marks in a zip archive: its beginning, a member in its directory.
+FIRST, MEMBER = b"PK\3\4", b"PK\1\2"
 DIRECTORY_BYTES = 256  # of a member, more than there are on average
 TAIL_BYTES = 1 << 17  # more than zipfile reads to find the directory
 

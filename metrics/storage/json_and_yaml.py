@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, excerpt
-from .bounded_files import YAML_BYTES, read_small_file
+from .bounded_files import YAML_BYTES, read_small_file, read_small_text
 from .limits import limits
 
 DEPTH = 400
@@ -146,12 +146,9 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         InputError: the file cannot be read, is too large, is not UTF-8, is not YAML or not a mapping, or holds an
             alias (aliases can make a small file expand without bound) or a key twice.
     """
-    data = read_small_file(path, "Give a YAML file of settings, which are small", YAML_BYTES)
+    text = read_small_text(path, "Give a YAML file of settings, which are small", YAML_BYTES)
     try:
-        return parse_yaml(data.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        problem = f"not UTF-8 at byte {error.start}"
-        raise InputError(problem, where=str(path), fix="Save it as UTF-8") from error
+        return parse_yaml(text)
     except InputError as error:
         raise error.inside(str(path)) from None
 

@@ -22,6 +22,7 @@ from string import Formatter
 from typing import Any
 
 from ..errors import InputError, excerpt
+from ..spec.checked_settings import from_json
 from ..storage.checksums import DIGITS
 from ..storage.json_and_yaml import parse_small_json, unique_members
 from ..storage.limits import limits
@@ -224,20 +225,8 @@ def read_examples(path: str | Path) -> FewShotExamples:
 def _read_row(line: str, where: str) -> Mapping[str, str]:
     """The fields of one example; raises InputError."""
     value = parse_small_json(line.encode(), where, FIX, unique_members)
-    if not isinstance(value, dict):
-        raise InputError(f"found {excerpt(value)}, expected an object", where=where, fix=FIX)
+    row = from_json(dict[str, str], value, where, FIX)
     for key in (SOURCE, TARGET):
-        if key not in value:
+        if key not in row:
             raise InputError(f"no {key}", where=where, fix=FIX)
-    for key, text in value.items():
-        if not isinstance(text, str):
-            problem = f"{key} is {excerpt(text)}, expected a text"
-            raise InputError(problem, where=where, fix=FIX)
-        if not _is_unicode(text) or not _is_unicode(key):
-            raise InputError(f"half a character in {key!r:.60}", where=where, fix=FIX)
-    return value
-
-
-def _is_unicode(text: str) -> bool:
-    """Whether a text has no lone half of a surrogate pair."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+    return row

@@ -9,23 +9,27 @@ of a dataset is iterated over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import repeat
 from math import isnan
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 from unicodedata import category
 
 from ..errors import InputError, excerpt
+from ..spec.checked_settings import Field, ValueRefusal, checked
 
 Side = Literal["target", "source"]
 Focus = tuple[str] | tuple[str, int, int]
+_Key = Annotated[str, Field(min_length=1)]
+_Offset = Annotated[int, Field(ge=0)]
+_ROLES = checked(tuple[int | str, ...], of_json=True)
+_FOCI = checked(tuple[tuple[tuple[_Key] | tuple[_Key, _Offset, _Offset], ...], ...], of_json=True)
 S = TypeVar("S")
 MAX_LEVELS = 150  # of a discourse tree that is read
-_PLAIN_KINDS = frozenset(
-    {str, int, float, bool, type(None)}
-)  # of values, beside those of libraries
+# Kinds of values, besides those of libraries.
+_PLAIN_KINDS = frozenset({str, int, float, bool, type(None)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,76 +112,34 @@ class Document:
             )
         put = object.__setattr__
         put(self, "sentences", tuple(self.sentences))
-        if self.roles is not None and not _is_list(self.roles):
-            raise _no_list("roles", self.roles)
-        if self.foci is not None and not (_is_list(self.foci) and all(map(_is_list, self.foci))):
-            raise _no_list("foci", self.foci)
-        if self.roles is not None:
-            put(self, "roles", tuple(self.roles))
-            self._check_annotations("roles", self.roles, _is_role, "a number or a name")
-        if self.foci is not None:
-            put(self, "foci", tuple(tuple(map(_focus, foci)) for foci in self.foci))
-            self._check_annotations("foci", self.foci, _are_foci, "a list of (key, start, end)")
+        for name, kind in (("roles", _ROLES), ("foci", _FOCI)):
+            values = getattr(self, name)
+            if values is None:
+                continue
+            try:
+                made = kind(_as_lists(values))
+            except ValueRefusal as refusal:
+                problem = f"{refusal.problem}, found {excerpt(refusal.value)}"
+                where = "".join((name, *(f"[{place}]" for place in refusal.path)))
+                raise InputError(problem, where=where) from None
+            if len(made) != len(self.sentences):
+                problem = f"{len(made)} {name} for {len(self.sentences)} sentences"
+                raise InputError(problem, where=name)
+            put(self, name, made)
         if self.rst is not None:
             put(self, "rst", RSTTree.read(self.rst))
-
-    def _check_annotations(
-        self,
-        name: str,
-        values: Sequence[Any],
-        is_valid: Callable[[Any], bool],
-        expected: str,
-    ) -> None:
-        """Raises InputError unless there is one valid annotation per sentence."""
-        if len(values) != len(self.sentences):
-            raise InputError(
-                f"{len(values)} {name} for {len(self.sentences)} sentences",
-                where=name,
-            )
-        for i, value in enumerate(values):
-            if not is_valid(value):
-                raise InputError(
-                    f"found {excerpt(value)}, expected {expected}",
-                    where=f"{name}[{i}]",
-                )
 
     def __str__(self) -> str:
         return " ".join(self.sentences)
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple)
-
-
 def _is_list_of_strings(value: Any) -> bool:
-    return _is_list(value) and all(isinstance(text, str) for text in value)
+    return isinstance(value, list | tuple) and all(isinstance(text, str) for text in value)
 
 
-def _no_list(name: str, value: Any) -> InputError:
-    return InputError(f"found {excerpt(value)}, expected a list entry per sentence", where=name)
-
-
-def _is_role(role: Any) -> bool:
-    return isinstance(role, int | str)
-
-
-def _focus(plain: Any) -> Any:
-    """A focus as a tuple; what is no list stays as it is, to be refused."""
-    return tuple(plain) if _is_list(plain) else plain
-
-
-def _are_foci(foci: Sequence[Any]) -> bool:
-    return all(map(_is_focus, foci))
-
-
-def _is_focus(focus: Any) -> bool:
-    """Whether this is ``(key,)`` or ``(key, start, end)``."""
-    if not isinstance(focus, tuple) or len(focus) not in (1, 3):
-        return False
-    key, *span = focus
-    if not isinstance(key, str) or key == "":
-        return False
-    return all(type(place) is int and place >= 0 for place in span)
+def _as_lists(value: Any) -> Any:
+    """Tuples as lists, however deep, as JSON has them."""
+    return [*map(_as_lists, value)] if isinstance(value, list | tuple) else value
 
 
 Text = str | Document

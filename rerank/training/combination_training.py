@@ -22,7 +22,7 @@ import numpy as np
 
 from ...metrics.base import Metric
 from ...metrics.combination import FORMAT, MAX_WIDTH, MIN_WIDTH, finite
-from ...metrics.errors import InputError, excerpt, unknown
+from ...metrics.errors import InputError, unknown
 from ...metrics.execution import segment_scores
 from ...metrics.execution.cache import Cache
 from ...metrics.execution.store import Store
@@ -524,8 +524,4 @@ def _scores_of(lists: Sequence[CandidateList], name: str) -> list[list[float | N
 
 def _number(value: Any, where: str) -> float | None:
     """A score as a finite number, None where there is none."""
-    try:
-        return None if value is None else finite(value)
-    except ValueError:
-        problem = f"found {excerpt(value)}, expected a number"
-        raise InputError(problem, where=where, fix="Write it as 1.5") from None
+    return None if value is None else finite(value, where, "Write it as 1.5")

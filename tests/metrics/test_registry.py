@@ -86,7 +86,7 @@ def test_a_mix() -> None:
         ("chfr", "'chfr'.*'chrf'"),
         ("blue", "'blue'.*'bleu'"),
         ("me/chrf", "'me/chrf'"),
-        ("zzzzzz", r"'zzzzzz'. All:\n  bartscore +comet-qe"),
+        ("zzzzzz", r"'zzzzzz'. All:\n  bartscore, bartscore-f"),
         ("perplexity", "lm"),
         ("logprob/length", "discorank rerank -m logprob/length"),
         ("moverscore", "bertscore and embedding"),

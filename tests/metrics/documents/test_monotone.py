@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
-from discorank.metrics.documents.aligned import BEADS, Beads, Gains, monotone
-from discorank.metrics.representations import FloatArray
+from discorank.metrics.documents.aligned import BEADS, Bead, monotone
+from discorank.metrics.representations import FloatArray, IntArray
 
 BOUNDED = bounded(max_examples=20, deadline=None, database=None, print_blob=True)
-MATCHED = BEADS[:4]
+Gains = dict[Bead, FloatArray]
 sizes = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=5)
 
 
@@ -28,20 +28,14 @@ def drawn(shapes: list[tuple[int, int]], seed: int) -> Gains:
         values = r.normal(size=(*shape, len(shapes)))
         return np.where(r.random(values.shape) < 0.2, -np.inf, values)
 
-    matched = {}
-    for a, b in MATCHED:
-        if a <= height and b <= width:
-            matched[a, b] = gains(height - a + 1, width - b + 1)
-    return Gains(matched, gains(height), gains(width))
+    return {
+        (a, b): gains(height - a + 1, width - b + 1) for a, b in BEADS if a <= height and b <= width
+    }
 
 
 def gain(gains: Gains, p: int, i: int, j: int, a: int, b: int) -> float:
     """Of the bead that ends before row i and column j."""
-    if not b:
-        return float(gains.rows[i - 1, p])
-    if not a:
-        return float(gains.columns[j - 1, p])
-    return float(gains.matched[a, b][i - a, j - b, p])
+    return float(gains[a, b][i - a, j - b, p])
 
 
 def best_by_recursion(gains: Gains, p: int, rows: int, columns: int) -> float:
@@ -58,9 +52,9 @@ def best_by_recursion(gains: Gains, p: int, rows: int, columns: int) -> float:
     return best(rows, columns)
 
 
-def beads_of(beads: Beads, p: int) -> list[tuple[int, ...]]:
+def beads_of(beads: IntArray, p: int) -> list[tuple[int, ...]]:
     """(row, rows, column, columns) of a pair."""
-    return [row[1:] for row in zip(*map(np.ndarray.tolist, beads), strict=True) if row[0] == p]
+    return [tuple(row[1:]) for row in beads.T.tolist() if row[0] == p]
 
 
 @given(shapes=sizes, seed=st.integers(0, 10**6))
@@ -93,11 +87,11 @@ def test_a_pair_is_aligned_as_if_alone(shapes: list[tuple[int, int]], seed: int)
     num_rows, num_columns = np.array(shapes).T
     together = monotone(gains, num_rows, num_columns).values
     for p, (rows, columns) in enumerate(shapes):
-        matched = {}
-        for (a, b), values in gains.matched.items():
-            if a <= rows and b <= columns:
-                matched[a, b] = values[: rows - a + 1, : columns - b + 1, [p]]
-        own = Gains(matched, gains.rows[:rows, [p]], gains.columns[:columns, [p]])
+        own = {
+            (a, b): values[: rows - a + 1, : columns - b + 1, [p]]
+            for (a, b), values in gains.items()
+            if a <= rows and b <= columns
+        }
         alone = monotone(own, num_rows[[p]], num_columns[[p]]).values
         assert alone.tobytes() == together[[p]].tobytes()
 
@@ -113,11 +107,10 @@ def test_a_pair_is_aligned_as_if_alone(shapes: list[tuple[int, int]], seed: int)
 )
 def test_worked_beads(better: Any, expected: list[tuple[int, ...]]) -> None:
     """Two sentences against two; one kind of bead is worth much where it can begin first."""
-    matched = {bead: np.zeros((3 - bead[0], 3 - bead[1], 1)) for bead in MATCHED}
-    matched[better][0, 0] = 5.0
+    gains = {(a, b): np.full((3 - a, 3 - b, 1), 0.0 if a and b else -0.5) for a, b in BEADS}
+    gains[better][0, 0] = 5.0
     if better == (1, 1):
-        matched[better][1, 1] = 5.0
-    nothing = np.full((2, 1), -0.5)
+        gains[better][1, 1] = 5.0
     two = np.array([2])
-    beads = monotone(Gains(matched, nothing, nothing), two, two).beads()
+    beads = monotone(gains, two, two).beads()
     assert beads_of(beads, 0) == expected

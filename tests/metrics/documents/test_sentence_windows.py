@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from discorank import Document, InputError, MBRDecoder, Metric, Reranker, load_metric
 from discorank.cli.commands.check import PassCounts
 from discorank.cli.main import main
-from discorank.metrics.documents.aligned import Aligned, _overlaps, shares_of
-from discorank.metrics.documents.windows import WindowRule, Windows
+from discorank.metrics.documents.aligned import Aligned, _overlaps
+from discorank.metrics.documents.windows import WindowRule, Windows, window_shares
 from discorank.metrics.documents.wrapper import Spans
 from discorank.metrics.errors import TruncationWarning
 from discorank.metrics.execution.evaluate import Tile, matrices_of_plans, plan_of
@@ -118,7 +118,7 @@ def test_windows_cover_a_document_and_fit(data: st.DataObject, n: int, k: int) -
     assert all(stop - start <= longest[start] for start, stop in spans)
     starts = [start for start, _ in spans]
     assert starts == sorted(set(starts))
-    assert shares_of(spans, np.ones(n, np.int64)).sum() == pytest.approx(n)
+    assert window_shares(spans).sum() == pytest.approx(n)
 
 
 # --- values
