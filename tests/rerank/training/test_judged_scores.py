@@ -31,7 +31,7 @@ Captured = pytest.CaptureFixture[str]
 def test_the_mean_of_raters_is_of_those_who_judged_a_text() -> None:
     document = outputs(1)[0]
     first, second = (1.0, *(None,) * 4), (4.0, 2.0, *(None,) * 3)
-    human = {"anna": {"A": first, "B": second}, "ben": {"A": second}}
+    human: dict[str, Any] = {"anna": {"A": first, "B": second}, "ben": {"A": second}}
     (judged,) = with_mean_of_raters([replace(document, human=human)], ["anna", "ben"], "mqm")
     assert judged.human == {"mqm": {"A": (2.5, 2.0, None, None, None), "B": second}}
     with pytest.raises(InputError, match="no score"):
