@@ -51,6 +51,7 @@ TEXTS = [
 SOURCE = "die alte Mühle am Fluss"
 
 
+@cache
 def tiny(model: str = "tiny-comet-ref", **more: Any) -> Metric:
     name = "comet-qe" if model in REFERENCE_FREE else "comet"
     metric = load_metric(
@@ -325,7 +326,7 @@ def test_values_do_not_depend_on_their_company(kind: str, threads: None) -> None
     ids = ["d"] * 4 + ["e"] * 3
     wanted = metric.pairwise(texts, texts, SOURCE, context)
     aligned = metric.score(texts, texts[::-1], texts, ids)
-    for way, other in in_ways(kind, [(7, 2), (4096, 3)]):
+    for way, other in in_ways(kind, [(7, 1), (4096, 3)]):
         order = np.random.default_rng(len(way)).permutation(len(texts))
         assert other.pairwise(texts, texts, SOURCE, context).tobytes() == wanted.tobytes(), way
         matrix = other.pairwise([texts[i] for i in order], texts, SOURCE, context)

@@ -264,7 +264,7 @@ def test_weights_that_are_missing(folder: Path) -> None:
         {"intermediate_size": 100_000},
         {"intermediate_size": 50_000, "dtype": "bfloat16"},
         {"intermediate_size": 100_000, "quantization_config": {"quant_method": "gptq", "bits": 2}},
-        {"num_hidden_layers": 1000},
+        {"num_hidden_layers": 1000, "intermediate_size": 4000},
         {"num_hidden_layers": 2, "vocab_size": 1 << 22},
     ],
 )
