@@ -149,12 +149,10 @@ class _Documents:
             for row in self._rows(self.input.language_pair):
                 file.write(as_line(row))
                 count["documents"] += 1
-        lost = ""
-        if is_eval_set_folder(self.path):
-            lost = (
-                "; left out: scores of whole systems, those of documents where segments have some, and metrics that "
-                "lack an output"
-            )
+        lost = (
+            "; left out: scores of whole systems, and metrics of documents or without some output"
+        )
+        lost = lost if is_eval_set_folder(self.path) else ""
         say(f"{self.path}: {count['documents']} documents written as systems{lost}")
 
     def _rows(self, pair: str | None) -> Iterator[Row]:
