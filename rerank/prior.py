@@ -161,10 +161,10 @@ def read_prior(data: Any, where: str = "prior") -> Prior:
     return build(Prior, {**values, "systems": tuple(systems.items())}, where)
 
 
-def read_object(path: object, name: str, fix: str) -> Any:
-    """The value in a small JSON file whose keys occur once; raises InputError, naming the setting, for other values."""
+def read_object(path: object, setting: str, fix: str) -> Any:
+    """Return the value in a small JSON file that a setting names; a key may occur only once."""
     if not isinstance(path, str | Path):
-        raise InputError(f"found {excerpt(path)}, expected a file", where=name, fix=fix)
+        raise InputError(f"found {excerpt(path)}, expected a file", where=setting, fix=fix)
     return parse_small_json(read_small_file(path, fix), str(path), fix, unique_members)
 
 

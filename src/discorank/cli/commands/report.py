@@ -269,9 +269,8 @@ def decider_of(run: ChosenRun, options: MetricOptions, prior: str | None) -> MBR
 
 def _budget(saved: Mapping[str, Any], metrics: Iterator[Utility]) -> Budget:
     """The budget of a run; the run has shown that it may be, so it is forced."""
-    plain = {name: saved[name] for name in ("confidence", "regret", "seed")}
-    cheap = None if saved["cheap_utility"] is None else next(metrics)
-    return Budget(saved["share"], cheap_utility=cheap, force=True, **plain)
+    plain = {name: saved[name] for name in ("share", "confidence", "regret")}
+    return Budget(cheap_utility=next(metrics), force=True, **plain)
 
 
 def _reranker(run: ChosenRun, metrics: Iterator[Utility], prior: str | None) -> Reranker:
@@ -283,9 +282,6 @@ def _reranker(run: ChosenRun, metrics: Iterator[Utility], prior: str | None) -> 
     decoder = None
     if EXPECTED in features:
         decoder = MBRDecoder(next(metrics), **_expectation(run, saved[EXPECTED], prior))
-    budget = None
-    if "budget" in saved:
-        budget = _budget(saved["budget"], metrics)
     shrinkage = {name: saved[name] for name in setting_names(Shrinkage) if name in saved}
     return Reranker(
         features,
@@ -294,7 +290,6 @@ def _reranker(run: ChosenRun, metrics: Iterator[Utility], prior: str | None) -> 
         nbest=None,
         strategy=saved["strategy"],
         decoder=decoder,
-        budget=budget,
     )
 
 
