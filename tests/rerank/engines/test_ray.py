@@ -536,7 +536,9 @@ def test_what_ray_says_of_a_death_is_not_among_the_rows(
     assert main(["decode", str(source), *words, *on]) == 3
     shown = capsys.readouterr()
     assert "(raylet)" in shown.err
-    assert f"list {lists[20]['id']!r}: engine ray: its worker died 1 times" in shown.err
+    (error,) = [json.loads(line) for line in shown.err.splitlines() if line.startswith("{")]
+    assert error["id"] == lists[20]["id"]
+    assert "its worker died 1 times" in error["reason"]
     del lists[20]
     assert decode(write_lists(tmp_path / "rest.jsonl", lists), tmp_path / "rest", utility) == 0
     assert shown.out == (tmp_path / "rest").read_text()
