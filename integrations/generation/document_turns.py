@@ -8,8 +8,10 @@ decider nothing is chosen, and inputs need no document. It knows neither files n
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
+from itertools import chain
 from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, InputError
@@ -22,7 +24,7 @@ from ...rerank.lists import CandidateList
 from ...rerank.mbr import MBRDecoder
 from ...rerank.order import DocumentStream
 from ...rerank.scheduler import Program, Scheduler
-from .generator import Generator, Prompt
+from .generator import Generated, Generator, Prompt
 from .prompt_templates import FewShotTemplates
 
 
@@ -35,6 +37,12 @@ class WaitingInput:
     after_gap: bool  # the line before it could not be read
     context: Context = NO_CONTEXT
     flags: tuple[str, ...] = ()
+
+    @property
+    def reading(self) -> str:
+        """A digest of all that its list is made from: the input, and its context."""
+        read = repr((self.prompt, self.context, self.flags))
+        return blake2b(read.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 class InputStreams:
@@ -84,16 +92,6 @@ class InputStreams:
         if self.chooses:
             _extend(stream, job.prompt, chosen)
 
-    def replay(self, prompt: Prompt | None, chosen: str | None = None) -> None:
-        """Counts an input that an earlier run has done, and what was chosen for it; None if it could not be read."""
-        if prompt is None:
-            self._after_gap = True
-            return
-        stream = self._stream_of(prompt)
-        stream.enter(prompt.position, self._after_gap)
-        _extend(stream, prompt, chosen if self.chooses else "")
-        self._after_gap = False
-
     def _stream_of(self, prompt: Prompt) -> DocumentStream:
         """The stream of the prompt's document; documents are adjacent, so one is enough."""
         if prompt.document is None or prompt.document != self._document:
@@ -121,10 +119,11 @@ class Turn(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The outcome of an input, by its place."""
+    """The outcome of an input, by its place, and a digest of what it was made from."""
 
     place: int
     outcome: Turn | DiscorankError
+    reading: str = ""
 
 
 class Turns:
@@ -208,7 +207,10 @@ class Turns:
         return bool(getattr(self.generator, "makes_batches", False))
 
     def outcomes(
-        self, inputs: Sequence[Prompt | DiscorankError], chosen: Sequence[str | None] = ()
+        self,
+        inputs: Sequence[Prompt | DiscorankError],
+        chosen: Sequence[str | None] = (),
+        kept: Callable[[str], Turn | None] = lambda reading: None,
     ) -> Iterator[list[Done]]:
         """The outcomes of inputs in the order in which they come, those of one batch together.
 
@@ -219,6 +221,7 @@ class Turns:
             inputs: the inputs, in order.
             chosen: what an earlier session has chosen for the first ones, None where nothing could be; they do not
                 come out again.
+            kept: the list that an earlier session made from this reading, if it kept one.
 
         Raises:
             DiscorankError: nothing more can be generated; what was finished before has come out.
@@ -237,26 +240,32 @@ class Turns:
             for stream, waiting in queues:
                 if self.decider is None or len(wave) < self.generator.prompts_at_once:
                     wave += [(stream, job) for job in self.streams.ready(stream, waiting)]
-            yield from self._wave(wave, chosen)
+            yield from self._wave(wave, chosen, kept)
 
     def _wave(
-        self, wave: Sequence[tuple[DocumentStream, WaitingInput]], chosen: Sequence[str | None]
+        self,
+        wave: Sequence[tuple[DocumentStream, WaitingInput]],
+        chosen: Sequence[str | None],
+        kept: Callable[[str], Turn | None],
     ) -> Iterator[list[Done]]:
         """The outcomes of inputs that do not wait for one another; their streams are extended by them."""
         streams = {job.place: (stream, job) for stream, job in wave}
-        new = {place for place in streams if place >= len(chosen)}
-        for place in streams.keys() - new:
-            self.streams.chose(*streams[place], chosen[place])
+        earlier: list[Done] = []
+        new: set[int] = set()
+        for place, (stream, job) in streams.items():
+            if place < len(chosen):
+                self.streams.chose(stream, job, chosen[place])
+            elif turn := kept(job.reading):
+                earlier.append(Done(place, turn, job.reading))
+            else:
+                new.add(place)
         # of a batch that was half done all is generated again, as it may depend on what stands in it
-        jobs = [job for _, job in wave if new and (self.makes_batches or job.place in new)]
-        for together in self._decided(jobs, new):
+        jobs = [job for _, job in wave if self.makes_batches or job.place in new]
+        decided = self._decided(jobs, new) if new else ()
+        for together in chain([earlier], decided):
             for done in together:
                 self.streams.chose(*streams[done.place], _text_of(done.outcome))
             yield together
-
-    def replay(self, prompt: Prompt | None, chosen: str | None = None) -> None:
-        """Counts an input that an earlier run has done, and what was chosen for it; None if it could not be read."""
-        self.streams.replay(prompt, chosen)
 
     def _decided(self, jobs: Sequence[WaitingInput], new: Collection[int]) -> Iterator[list[Done]]:
         """Generates for inputs, and decides those whose places are new; what came before an error comes out."""
@@ -289,13 +298,11 @@ class Turns:
             self.generator.generate([prompt for prompt in filled if isinstance(prompt, Prompt)])
         )
         for job, prompt in zip(jobs, filled, strict=True):
-            outcome = next(made) if isinstance(prompt, Prompt) else prompt
-            if job.place not in new:
-                continue
-            if not isinstance(outcome, DiscorankError):
-                yield Done(job.place, Turn(outcome, None, job.flags))
-            else:
-                yield Done(job.place, outcome)
+            outcome: Generated | Turn = next(made) if isinstance(prompt, Prompt) else prompt
+            if job.place in new:
+                if not isinstance(outcome, DiscorankError):
+                    outcome = Turn(outcome, None, job.flags)
+                yield Done(job.place, outcome, job.reading)
 
     def _filled(self, job: WaitingInput) -> Prompt | DiscorankError:
         if self.width and job.prompt.document is None:
