@@ -176,14 +176,14 @@ def test_log_probabilities_are_those_of_the_model_alone(family: str, sampling: s
     inputs = [made.ids_of(text)[0] for text in TEXTS]
     (pool,) = made.outputs(inputs)
     forced = made.token_generator.config.forced_bos_token_id
-    assert pool.logprobs is not None
-    for text, outputs, logprobs in zip(TEXTS, pool.tokens, pool.logprobs, strict=True):
-        for tokens, logprob in zip(outputs, logprobs, strict=True):
+    for text, outputs in zip(TEXTS, pool, strict=True):
+        for tokens, _, _, _, scores in outputs:
             own = probabilities(family, text, tokens)[
                 torch.arange(len(tokens)), torch.tensor(tokens)
             ]
             counted = own[1:] if forced is not None else own
-            assert logprob == pytest.approx(float(counted.log().sum()), abs=1e-4)
+            assert scores is not None
+            assert scores.logprob == pytest.approx(float(counted.log().sum()), abs=1e-4)
 
 
 @every_family
@@ -201,7 +201,7 @@ def test_improbable_tokens_are_cut_off(sampling: str, cutoff: float) -> None:
     made = generator("llama", sampling=sampling, cutoff=cutoff, num_candidates=20, temperature=0.9)
     (pool,) = made.outputs([made.ids_of(TEXTS[0])[0]])
     kept = 0
-    for tokens in pool.tokens[0]:
+    for tokens, *_ in pool[0]:
         p = (probabilities("llama", TEXTS[0], tokens).log() / 0.9).softmax(1)
         own = p[torch.arange(len(tokens)), torch.tensor(tokens)]
         above = (p * (p > own[:, None])).sum(1)  # what more probable tokens hold
@@ -220,9 +220,7 @@ def test_samples_follow_the_distribution() -> None:
     )
     made.token_generator.config.forced_eos_token_id = None
     (pool,) = made.outputs([made.ids_of(TEXTS[0])[0]])
-    counts = np.bincount(
-        [tokens[0] for tokens in pool.tokens[0]], minlength=len(tokenizer_of("bart"))
-    )
+    counts = np.bincount([one.tokens[0] for one in pool[0]], minlength=len(tokenizer_of("bart")))
     expected = probabilities("bart", TEXTS[0], [0])[0].numpy()
     assert np.abs(counts / 4000 - expected).max() < 4 * math.sqrt(0.25 / 4000)
     assert (counts > 0).sum() > 10
@@ -296,13 +294,13 @@ def test_log_probabilities_only_where_asked_for(
     settings: dict[str, Any], wanted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
-    plain = TokenGenerator.log_probabilities
+    plain = TokenGenerator.scores
 
     def spy(*given: Any) -> Any:
         asked.append(1)
         return plain(*given)
 
-    monkeypatch.setattr(TokenGenerator, "log_probabilities", spy)
+    monkeypatch.setattr(TokenGenerator, "scores", spy)
     rankings = generate("bart", **settings)
     assert bool(asked) == wanted
     assert all(
@@ -322,7 +320,7 @@ def test_what_became_too_long_says_so() -> None:
     (ranking,) = generate("llama", TEXTS[:1], num_candidates=12, max_new_tokens=5)
     made = generator("llama", num_candidates=12, max_new_tokens=5)
     (pool,) = made.outputs([made.ids_of(TEXTS[0])[0]])
-    ended = [tokens[-1] == 1 for tokens in pool.tokens[0]]
+    ended = [one.tokens[-1] == 1 for one in pool[0]]
     assert [c.fields.get("unfinished", False) for c in ranking.candidates] == [
         not one for one in ended
     ]
@@ -510,7 +508,7 @@ def test_many_languages() -> None:
     assert ids[0] == tokenizer.lang_code_to_id["ro_RO"]
     assert tokenizer.src_lang == "en_XX"
     (pool,) = made.outputs([ids])
-    assert {tokens[0] for tokens in pool.tokens[0]} == {tokenizer.lang_code_to_id["en_XX"]}
+    assert {one.tokens[0] for one in pool[0]} == {tokenizer.lang_code_to_id["en_XX"]}
 
 
 def test_processors_and_constraints_of_the_call_count() -> None:
