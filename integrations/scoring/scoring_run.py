@@ -213,8 +213,8 @@ def _written(fields: ValueFields, one: _Scored, meter: Meter) -> Addition:
         texts = zip(_placed(record), one.asked, strict=True)
         values = [_checked(value_of[text], place) for (place, _), text in texts]
         record = fields.written(record, values)
-        num_tokens = sum(value.tokens for value in value_of.values())  # type: ignore[union-attr]
-        meter.count(texts=len(value_of), tokens=num_tokens)
+        tokens_of = {text: value.tokens for text, value in zip(one.asked, values, strict=True)}
+        meter.count(texts=len(tokens_of), tokens=sum(tokens_of.values()))
     row = write_list(record)
     if one.is_cut:
         row["context_was_cut"] = True
