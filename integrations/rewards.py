@@ -42,7 +42,6 @@ from ..rerank.lists import Candidate, CandidateList, finite, read_candidate, wit
 from ..rerank.mbr import MBRDecoder
 from ..rerank.messages import is_reply, reply_text, user_text, value_at
 from .server.exchange import Client, NotJsonError, RefusedError
-from .server.score_server import scores_in
 from .server.settings import Connection
 
 OnError = Literal["raise", "mask"]
@@ -51,6 +50,8 @@ Texts = Sequence[str | InputError]  # of completions, or why one has none
 Outcomes = Sequence[ScoreOutcome]
 Row = tuple[str, list[Text] | None, str | None]  # a text, its references, its source
 ROWS_AT_ONCE = 256  # texts of one request
+# codes of refusals of what is too large: a part of it may pass
+TOO_LARGE = frozenset({"too_large", "too_long", "too_many_characters", "too_many_pairs"})
 
 
 class Scores:
@@ -80,7 +81,7 @@ class Scores:
         """Scores as utilities, float64 [n]; arguments as `Metric.score`.
 
         Raises:
-            InputError: a text cannot be scored; the first is named.
+            InputError, MetricError: a text cannot be scored; the first is named.
             ResourceError: the server cannot be reached, or does not answer any more.
             ModelLoadError: a package of the extra "server" is missing.
         """
@@ -110,19 +111,21 @@ class Scores:
     def _results(
         self, client: Client, columns: Mapping[str, list[Any]], start: int, end: int
     ) -> list[ScoreOutcome]:
-        """The score of every row of a range, or its error; a request that is refused is split in half."""
+        """The score of every row of a range, or its error; a request that is too large is split in half."""
         model = {} if self.model is None else {"model": self.model}
         rows = {name: own[start:end] for name, own in columns.items()}
         size = len(rows["hypotheses"])
         try:
-            reply = client.post("score", {**rows, **model}).result()
+            reply = client.post("score", {**rows, **model, "errors": "each"}).result()
+            return _scores(reply, size)
         except (NotJsonError, RefusedError) as error:
+            if isinstance(error, RefusedError) and error.details.code not in TOO_LARGE:
+                raise
             if size == 1:
                 return [error]
-            middle = start + size // 2
-            halves = (start, middle), (middle, start + size)
-            return [one for half in halves for one in self._results(client, columns, *half)]
-        return list(scores_in(reply, size))
+        middle = start + size // 2
+        halves = (start, middle), (middle, start + size)
+        return [one for half in halves for one in self._results(client, columns, *half)]
 
 
 def _json(value: Any) -> Any:
@@ -130,6 +133,28 @@ def _json(value: Any) -> Any:
     if isinstance(value, Document):
         return list(value.sentences)
     return list(map(_json, value)) if isinstance(value, list | tuple) else value
+
+
+def _scores(reply: Any, count: int) -> list[ScoreOutcome]:
+    """The scores of a reply in the order of the request, with errors in their places."""
+    data = value_at(reply, "data")
+    rows = data if isinstance(data, list) else []
+    by_index = {row.get("index"): row for row in rows if isinstance(row, Mapping)}
+    if len(rows) != count or set(by_index) != set(range(count)):
+        problem = f"found {excerpt(reply)}, expected results with the indices 0 to {count - 1}"
+        raise InputError(problem, where="server: reply", fix="Is base_url that of discorank serve?")
+    return [_score(by_index[i]) for i in range(count)]
+
+
+def _score(row: Mapping[str, Any]) -> ScoreOutcome:
+    """The score of a result, or its error."""
+    error, score = row.get("error"), finite(row.get("score"))
+    if isinstance(error, Mapping):
+        kind = InputError if error.get("code") == "bad_text" else MetricError
+        return kind(str(error.get("message")), where="server")
+    if score is None:
+        return MetricError(f"found {excerpt(row)}, expected a finite score", where="server")
+    return score
 
 
 @dataclass(eq=False, kw_only=True)

@@ -6,8 +6,9 @@
     /get_reward   {"query": prompts with responses, "prompts", "labels"}   OpenRLHF
 
 A query is the reference of its documents, or their source where the metric reads no references. Any form may bring
-`sources` (one `source` for one query or one text) and `model`, the name of a metric. A text is a string, or an array of
-strings, the sentences of a document. A text that cannot be read or scored fails its request, which names it.
+`sources` (one `source` for one query or one text), `model`, the name of a metric, and `errors`: with "each"
+a text that cannot be read or scored has an error in its place, where otherwise the whole request has (`request`). A
+text is a string, or an array of strings, the sentences of a document.
 
 A request counts against the memory shared by all; a text that it repeats is valued once.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from time import time
 from typing import Any, NamedTuple, TypeVar
@@ -26,6 +27,7 @@ from ...metrics.mixture import Utility
 from ...metrics.text.texts import Text
 from ...rerank.engines.interface import Result, Task
 from ...rerank.engines.text_scores import (
+    ScoreOutcome,
     check_scores_alone,
     distinct_tasks,
     needs_references,
@@ -33,7 +35,7 @@ from ...rerank.engines.text_scores import (
     score_tasks,
 )
 from ...rerank.lists import read_candidate, with_digits
-from .api_errors import ApiError, shown
+from .api_errors import ApiError, bad, shown
 from .connections import BYTES_PER_BYTE, RequestShare
 from .counters import Counters
 from .decisions import ChoosingThread
@@ -46,6 +48,7 @@ BYTES_PER_PAIR = 2048  # memory of a pair that waits: its task, its items and it
 CHARACTERS_PER_PAIR = 1024  # on average, where there are as many pairs as may be
 RETRY_SECONDS = 5
 Body = Mapping[str, Any]
+Faults = dict[int, InputError]  # by the number of the text
 V = TypeVar("V")
 # runs work on so many bytes: at once, or in a thread where they are many
 Run = Callable[[int, Callable[[], Any]], Awaitable[Any]]
@@ -120,11 +123,14 @@ class ScoreEndpoints:
         if not isinstance(name, str) or name not in self._utilities:
             problem = f"found {shown(name)}, expected one of {', '.join(self._utilities)}"
             raise ApiError(404, problem, "model", "model_not_found")
+        errors = body.get("errors", "request")
+        if errors not in ("request", "each"):
+            raise bad(f"found {shown(errors)}", "errors", '"each" or "request"')
         size, form, utility = share.num_bytes // BYTES_PER_BYTE, FORMS[path], self._utilities[name]
         try:
             with self._counters.score_seconds.time():
                 columns = await run(size, partial(form.columns, body, needs_references(utility)))
-                scores = await self._scores(columns, utility, share, run)
+                scores = await self._scores(columns, utility, errors == "each", share, run)
                 content: bytes = await run(size, partial(_written, form, body, name, scores))
         except InputError as error:
             raise ApiError(400, str(error), error.where, "bad_request") from None
@@ -132,26 +138,33 @@ class ScoreEndpoints:
         return content
 
     async def _scores(
-        self, columns: Columns, utility: Utility, share: RequestShare, run: Run
-    ) -> list[float]:
-        """The score of every text; raises ApiError, InputError if one has none."""
+        self, columns: Columns, utility: Utility, in_place: bool, share: RequestShare, run: Run
+    ) -> list[ScoreOutcome]:
+        """The score of every text, or its error, if errors stand in their places.
+
+        Raises:
+            ApiError, InputError: there is an error that does not.
+        """
         columns.check()
         size = share.num_bytes // BYTES_PER_BYTE
-        self._weigh(columns, share)
+        faults = self._faults(columns, utility, in_place, self._weighed(columns, share))
         if self._settings.strip:
             columns = columns._replace(hypotheses=list(map(self._stripped, columns.hypotheses)))
-        tasks, numbers = await run(size, lambda: distinct_tasks(score_tasks(utility, *columns)))
+        kept = columns.without(faults)
+        tasks, numbers = await run(size, lambda: distinct_tasks(score_tasks(utility, *kept)))
         outcomes = await self._outcomes([partial(_one_task, task) for task in tasks])
-        of_texts = [score_of(utility, outcomes[number]) for number in numbers]
-        scores = [one for one in of_texts if not isinstance(one, DiscorankError)]
-        num_failed = len(of_texts) - len(scores)
-        self._counters.scored.labels("score").inc(len(scores))
-        self._counters.scored.labels("error").inc(num_failed)
-        for number, one in enumerate(of_texts):
-            if isinstance(one, DiscorankError):
-                place = f"texts[{number}]"
-                problem = f"{one.inside(place)} ({num_failed} of {len(of_texts)} have no score)"
-                raise ApiError(422, problem, place, "not_scored")
+        others = iter(score_of(utility, outcomes[number]) for number in numbers)
+        scores = [
+            faults[i] if i in faults else next(others) for i in range(len(columns.hypotheses))
+        ]
+        failed = [(i, one) for i, one in enumerate(scores) if isinstance(one, DiscorankError)]
+        self._counters.scored.labels("score").inc(len(scores) - len(failed))
+        self._counters.scored.labels("error").inc(len(failed))
+        if failed and not in_place:
+            number, error = failed[0]
+            place = f"texts[{number}]"
+            problem = f"{error.inside(place)} ({len(failed)} of {len(scores)} have no score)"
+            raise ApiError(422, problem, place, error_body(error)["code"])
         return scores
 
     def _stripped(self, text: Any) -> Any:
@@ -163,23 +176,22 @@ class ScoreEndpoints:
             text = text.removesuffix(end)
         return text
 
-    def _weigh(self, columns: Columns, share: RequestShare) -> None:
-        """Take room for pairs.
+    def _weighed(self, columns: Columns, share: RequestShare) -> list[int]:
+        """Take room for pairs; the characters of the longest text of each row.
 
         Raises:
             ApiError: they are too many, or too long, for a request, or too many for now.
         """
         most, waiting = self._settings.max_pairs, self._choosing.num_waiting
-        longest = self._settings.max_text_characters
         pairs = characters = 0
+        longest = []
         for hypothesis, references, source in columns.rows():
-            lengths = [_length(text) for text in (hypothesis, *references, source)]
-            if max(lengths) > longest:
-                problem = f"a text has {max(lengths)} characters, at most {longest} are read"
-                raise ApiError(413, problem, code="too_long")
-            num_pairs = max(1, len(references))
+            lengths = [_length(text) for text in (*references, source)]
+            alone, num_pairs = _length(hypothesis), max(1, len(references))
+            longest.append(max(alone, *lengths))
             pairs += num_pairs
-            characters += (num_pairs - 1) * lengths[0] + sum(lengths)
+            if longest[-1] <= self._settings.max_text_characters:  # one too long is not scored
+                characters += num_pairs * alone + sum(lengths)
         if pairs > most:
             problem = f"the request has {pairs} pairs, at most {most} are scored at a time"
             raise ApiError(413, problem, code="too_many_pairs")
@@ -189,6 +201,31 @@ class ScoreEndpoints:
         if waiting + pairs > 4 * most:
             raise ApiError(429, f"{waiting} pairs wait to be scored", code="too_many_pairs")
         share.take(BYTES_PER_PAIR * pairs)
+        return longest
+
+    def _faults(
+        self, columns: Columns, utility: Utility, in_place: bool, longest: Sequence[int]
+    ) -> Faults:
+        """The errors of texts that cannot be read, are too long, or lie in a document with such a text.
+
+        Raises:
+            ApiError, InputError: there is one, and errors do not stand in their places.
+        """
+        faults, most = dict(columns.faults), self._settings.max_text_characters
+        if faults and not in_place:
+            raise next(iter(faults.values()))
+        for i, length in enumerate(longest):
+            if length > most:
+                problem = f"a text has {length} characters, at most {most} are read"
+                if not in_place:
+                    raise ApiError(413, problem, code="too_long")
+                faults.setdefault(i, InputError(problem, where=f"texts[{i}]"))
+        if columns.documents is not None and utility.reads.context:
+            broken = {columns.documents[i]: fault for i, fault in faults.items()}
+            for i, name in enumerate(columns.documents):
+                if name in broken:
+                    faults.setdefault(i, broken[name])
+        return faults
 
     async def _outcomes(
         self, programs: Sequence[Callable[[], Generator[Task, Result, Any]]]
@@ -219,7 +256,7 @@ def _length(text: Text) -> int:
     return len(text) if isinstance(text, str) else sum(map(len, text.sentences))
 
 
-def _written(form: Form, body: Body, name: str, scores: Sequence[float]) -> bytes:
+def _written(form: Form, body: Body, name: str, scores: Sequence[ScoreOutcome]) -> bytes:
     """The answer as JSON, with the name of its metric where it is a list of results."""
     answer = form.answer(body, scores)
     if "data" in answer or "results" in answer:
@@ -228,18 +265,26 @@ def _written(form: Form, body: Body, name: str, scores: Sequence[float]) -> byte
 
 
 class Columns(NamedTuple):
-    """The texts to score, [n] each."""
+    """The texts to score, [n] each; a text that cannot be read has its error in `faults`, and is blank."""
 
     hypotheses: Sequence[Text]
     references: Sequence[Sequence[Text]] | None = None
     sources: Sequence[Text | None] | None = None
     documents: Sequence[str] | None = None
+    faults: Faults = {}  # noqa: RUF012
 
     def check(self) -> None:
         """Raises InputError for a column of another length than the hypotheses."""
-        for name, column in zip(self._fields[1:], self[1:], strict=True):
+        for name, column in zip(self._fields[1:4], self[1:4], strict=True):
             if column is not None:
                 _as_many(column, self.hypotheses, name)
+
+    def without(self, left_out: Container[int]) -> list[Any]:
+        """The columns without some texts."""
+        return [
+            column and [value for i, value in enumerate(column) if i not in left_out]
+            for column in self[:4]
+        ]
 
     def rows(self) -> Iterator[tuple[Text, Sequence[Text], Text]]:
         """Each hypothesis with its references and its source, none or empty without any."""
@@ -259,7 +304,20 @@ class Form(NamedTuple):
     """
 
     columns: Callable[[Body, bool], Columns]
-    answer: Callable[[Body, Sequence[float]], dict[str, Any]]
+    answer: Callable[[Body, Sequence[ScoreOutcome]], dict[str, Any]]
+
+
+def error_body(error: DiscorankError) -> dict[str, str]:
+    """The error of a text in its place: its message, and whether the text is at fault or the metric failed on it."""
+    code = "bad_text" if isinstance(error, InputError) else "not_scored"
+    return {"message": str(error), "code": code}
+
+
+def _result(i: int, outcome: ScoreOutcome, name: str) -> dict[str, Any]:
+    """The entry of a text in a list of results."""
+    if isinstance(outcome, DiscorankError):
+        return {"index": i, name: None, "error": error_body(outcome)}
+    return {"index": i, name: outcome}
 
 
 def _score_columns(body: Body, compares: bool) -> Columns:
@@ -272,17 +330,21 @@ def _score_columns(body: Body, compares: bool) -> Columns:
     raise InputError(f"found {keys}, expected hypotheses, or text_1 and text_2", where="body")
 
 
-def _score_answer(body: Body, scores: Sequence[float]) -> dict[str, Any]:
+def _score_answer(body: Body, outcomes: Sequence[ScoreOutcome]) -> dict[str, Any]:
     """A list of results in the order of the request."""
-    data = [{"index": i, "score": one, "object": "score"} for i, one in enumerate(scores)]
+    data = [{**_result(i, one, "score"), "object": "score"} for i, one in enumerate(outcomes)]
     return {"object": "list", "created": int(time()), "data": data}
 
 
 def _own_columns(body: Body) -> Columns:
     """Columns as they are named in the request."""
-    hypotheses = _read(_array(body.get("hypotheses"), "hypotheses"), "hypotheses", _text)
-    references = _column(body, "references", _several)
-    return Columns(hypotheses, references, _sources(body), _column(body, "documents", _string))
+    faults: Faults = {}
+    hypotheses = _read(
+        _array(body.get("hypotheses"), "hypotheses"), "hypotheses", _text, "", faults
+    )
+    references = _column(body, "references", _several, [], faults)
+    documents = _column(body, "documents", _string, "", faults)
+    return Columns(hypotheses, references, _sources(body, faults), documents, faults)
 
 
 def _pair_columns(body: Body, compares: bool) -> Columns:
@@ -293,54 +355,72 @@ def _pair_columns(body: Body, compares: bool) -> Columns:
     if len(queries) != len(documents):
         problem = f"{len(queries)} for {len(documents)} documents"
         raise InputError(problem, where="text_1", fix="Give one query, or one for each document")
-    hypotheses, texts = _read(documents, "text_2", _text), _read(queries, "text_1", _text)
-    sources = _sources(body)
-    if compares:
-        return Columns(hypotheses, [[text] for text in texts], sources)
-    return Columns(hypotheses, None, texts if sources is None else sources)
+    faults: Faults = {}
+    hypotheses = _read(documents, "text_2", _text, "", faults)
+    texts = _read(queries, "text_1", _text, "", faults)
+    sources = _sources(body, faults)
+    references = [[text] for text in texts] if compares else None
+    if not compares and sources is None:
+        sources = [*texts]
+    return Columns(hypotheses, references, sources, None, faults)
 
 
 def _rerank_columns(body: Body, compares: bool) -> Columns:
     """One query and documents, as vLLM's /rerank takes them."""
-    documents = _read(_array(body.get("documents"), "documents"), "documents", _text)
+    faults: Faults = {}
+    documents = _read(_array(body.get("documents"), "documents"), "documents", _text, "", faults)
     _top(body, len(documents))
     query, source = _text(body.get("query"), "query"), body.get("source")
     if not compares:
-        return Columns(documents, None, [query] * len(documents))
+        return Columns(documents, None, [query] * len(documents), None, faults)
     sources = None if source is None else [_text(source, "source")] * len(documents)
-    return Columns(documents, [[query]] * len(documents), sources)
+    return Columns(documents, [[query]] * len(documents), sources, None, faults)
 
 
-def _rerank_answer(body: Body, scores: Sequence[float]) -> dict[str, Any]:
-    """The best documents first."""
-    best = sorted(range(len(scores)), key=lambda i: -scores[i])[: _top(body, len(scores))]
-    return {"results": [{"index": i, "relevance_score": scores[i]} for i in best]}
+def _rerank_answer(body: Body, outcomes: Sequence[ScoreOutcome]) -> dict[str, Any]:
+    """The best documents first, those without a score last."""
+
+    def rank(i: int) -> tuple[bool, float]:
+        outcome = outcomes[i]
+        return (True, 0.0) if isinstance(outcome, DiscorankError) else (False, -outcome)
+
+    best = sorted(range(len(outcomes)), key=rank)[: _top(body, len(outcomes))]
+    return {"results": [_result(i, outcomes[i], "relevance_score") for i in best]}
 
 
 def _reward_columns(body: Body, compares: bool) -> Columns:
     """Prompts with their responses, and labels, as OpenRLHF sends them; a response is what follows its prompt."""
-    queries = _read(_one_or_more(body, "query"), "query", _string)
+    faults: Faults = {}
+    queries = _read(_one_or_more(body, "query"), "query", _string, "", faults)
     prompts = body.get("prompts")
     responses = queries
     if prompts is not None:
         _as_many(_array(prompts, "prompts"), queries, "prompts")
-        responses = _read(list(zip(queries, prompts, strict=True)), "prompts", _behind)
-    sources = _sources(body)
+        pairs = list(zip(queries, prompts, strict=True))
+        responses = _read(pairs, "prompts", _behind, "", faults)
+    sources = _sources(body, faults)
     if not compares:
         if sources is None and prompts is not None:
-            sources = [*_read(prompts, "prompts", _text)]
-        return Columns(responses, None, sources)
+            sources = [*_read(prompts, "prompts", _text, "", faults)]
+        return Columns(responses, None, sources, None, faults)
     labels = _array(body.get("labels"), "labels")
     _as_many(labels, queries, "labels")
-    read = _read(labels, "labels", _label)
+    read = _read(labels, "labels", _label, ([], None), faults)
     if sources is None and any(source is not None for _, source in read):
         sources = [source for _, source in read]
-    return Columns(responses, [references for references, _ in read], sources)
+    return Columns(responses, [references for references, _ in read], sources, None, faults)
 
 
-def _reward_answer(body: Body, scores: Sequence[float]) -> dict[str, Any]:
-    """Rewards in the order of the request."""
-    return {"rewards": scores, "scores": scores, "extra_logs": {}}
+def _reward_answer(body: Body, outcomes: Sequence[ScoreOutcome]) -> dict[str, Any]:
+    """Rewards in the order of the request; null, and the error beside it, for one that is missing."""
+    rewards = [None if isinstance(one, DiscorankError) else one for one in outcomes]
+    answer: dict[str, Any] = {"rewards": rewards, "scores": rewards, "extra_logs": {}}
+    faults = [
+        {"index": i, **error_body(one)}
+        for i, one in enumerate(outcomes)
+        if isinstance(one, DiscorankError)
+    ]
+    return {**answer, "errors": faults} if faults else answer
 
 
 FORMS: Mapping[str, Form] = {
@@ -380,19 +460,36 @@ def _label(value: Any, where: str) -> tuple[list[Text], Text | None]:
     return references, None if source is None else _text(source, f"{where}.source")
 
 
-def _sources(body: Body) -> list[Text | None] | None:
+def _sources(body: Body, faults: Faults) -> list[Text | None] | None:
     """The column of sources; None without one."""
-    return _column(body, "sources", lambda value, at: None if value is None else _text(value, at))
+
+    def read(value: Any, where: str) -> Text | None:
+        return None if value is None else _text(value, where)
+
+    return _column(body, "sources", read, None, faults)
 
 
-def _column(body: Body, key: str, read: Callable[[Any, str], V]) -> list[V] | None:
-    """A column of a request, None if it is missing."""
-    return None if body.get(key) is None else _read(_array(body[key], key), key, read)
+def _column(
+    body: Body, key: str, read: Callable[[Any, str], V], blank: Any, faults: Faults
+) -> list[V] | None:
+    """A column of a request, None if it is missing; arguments as `_read`."""
+    if body.get(key) is None:
+        return None
+    return _read(_array(body[key], key), key, read, blank, faults)
 
 
-def _read(values: Sequence[Any], key: str, read: Callable[[Any, str], V]) -> list[V]:
-    """Read the values of a column; raises InputError for the first that cannot be read."""
-    return [read(value, f"{key}[{i}]") for i, value in enumerate(values)]
+def _read(
+    values: Sequence[Any], key: str, read: Callable[[Any, str], V], blank: Any, faults: Faults
+) -> list[V]:
+    """Read the values of a column; one that cannot be read is blank, and its error, if it is the first, in `faults`."""
+    column = []
+    for i, value in enumerate(values):
+        try:
+            column.append(read(value, f"{key}[{i}]"))
+        except InputError as error:
+            faults.setdefault(i, error)
+            column.append(blank)
+    return column
 
 
 def _one_or_more(body: Body, key: str) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import multiprocessing
 import pickle
@@ -201,13 +202,31 @@ def _replied(body: Any) -> Any:
         return discorank.Scores(server.url).outcomes(["a", "b"], ["r", "r"])
 
 
-def test_replies_that_are_no_scores_are_errors() -> None:
-    for score in (None, "1", math.nan):
-        results = [{"index": 1, "score": 2.5}, {"index": 0, "score": score}]
-        with pytest.raises(InputError, match="expected a finite number"):
-            _replied({"data": results})
-    with pytest.raises(InputError, match="1 scores for 2 pairs"):
-        _replied({"data": [{"index": 0, "score": 1.0}]})
+@pytest.mark.parametrize(
+    "data",
+    [
+        [],
+        [{"index": 0, "score": 1.0}],
+        [{"index": 0, "score": 1.0}, {"index": 0, "score": 2.0}],
+        [{"index": 0, "score": 1.0}, {"index": 2, "score": 2.0}],
+        [{"index": 0, "score": 1.0}, 3],
+    ],
+)
+def test_replies_that_are_no_scores_are_errors(data: Any) -> None:
+    with pytest.raises(InputError, match="expected results with the indices 0 to 1"):
+        _replied({"data": data})
+
+
+def test_numbers_that_are_none_are_errors_in_their_places() -> None:
+    for broken in (None, "1", True, 10**400):
+        first, second = _replied(
+            {"data": [{"index": 1, "score": 2.5}, {"index": 0, "score": broken}]}
+        )
+        assert isinstance(first, MetricError)
+        assert second == 2.5
+    body = json.dumps({"data": [{"index": 0, "score": math.nan}, {"index": 1, "score": 1}]})
+    first, _ = _replied(body.encode())
+    assert isinstance(first, MetricError)
 
 
 def _rewarded(reward: RewardFunction, results: Any) -> None:

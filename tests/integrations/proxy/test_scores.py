@@ -1,4 +1,4 @@
-"""Scores over HTTP: the values of `score` to the last bit, every form, errors, and the bounds."""
+"""Scores over HTTP: the values of `score` to the last bit, every form, errors in their places, and the bounds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.support.scripted_upstream import upstream_running
 from discorank.integrations.proxy import score_endpoints
 from discorank.integrations.proxy.decisions import BatchWindow
 from discorank.integrations.server.score_server import ScoreServer
-from discorank.metrics.errors import InputError, ResourceError
+from discorank.metrics.errors import InputError, MetricError, ResourceError
 from discorank.metrics.mixture import Function
 from discorank.metrics.storage.limits import use_limits
 from discorank.rerank.engines.text_scores import distinct_tasks
@@ -200,6 +200,7 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
         "sources",
     ),
     ("/v1/score", {"text_1": ["a", "b"], "text_2": ["a", "b", "c"]}, "text_1"),
+    ("/v1/score", {"text_1": "a", "text_2": "a", "errors": "none"}, "errors"),
     ("/v1/rerank", {"query": "a", "documents": ["a"], "top_n": 0}, "top_n"),
     ("/v1/rerank", {"query": 3, "documents": ["a"]}, "query"),
     ("/get_reward", {"query": ["a"], "labels": []}, "labels"),
@@ -216,20 +217,36 @@ def test_what_cannot_be_read_is_refused_with_its_place() -> None:
 # failures
 
 
-def test_a_text_without_a_score_fails_its_request_and_itself_alone_by_the_client() -> None:
+def test_a_text_without_a_score_is_an_error_in_its_place_or_of_the_request() -> None:
     texts = ["bad", "fine", "nan", "bad"]
     body = {"hypotheses": texts, "references": ["r"] * 4}
     with scoring(FAULTY) as (_, url):
-        error = post(url, "/v1/score", 422, **body)["error"]
-        assert error["param"] == "texts[0]"
-        assert "ValueError: a bad text" in error["message"]
-        assert "3 of 4" in error["message"]
+        reply = post(url, "/v1/score", **body, errors="each")
+        assert numbers(reply) == [None, 4.0, None, None]
+        assert "ValueError: a bad text" in reply["data"][0]["error"]["message"]
+        assert reply["data"][2]["error"]["code"] == "not_scored"
+        whole = post(url, "/v1/score", 422, **body)["error"]
+        assert whole["param"] == "texts[0]"
+        assert "3 of 4" in whole["message"]
+        openrlhf = post(url, "/get_reward", query=texts, labels=["r"] * 4, errors="each")
+        assert openrlhf["rewards"] == [None, 4.0, None, None]
+        assert [error["index"] for error in openrlhf["errors"]] == [0, 2, 3]
+        ranked = post(url, "/v1/rerank", query="r", documents=texts, errors="each")["results"]
+        assert [one["index"] for one in ranked] == [1, 0, 2, 3]
         scores = discorank.Scores(url)
         outcomes = scores.outcomes(texts, ["r"] * 4)
-        assert [isinstance(one, InputError) for one in outcomes] == [True, False, True, True]
+        assert isinstance(outcomes[0], MetricError)
         assert outcomes[1] == 4.0
-        with pytest.raises(InputError, match=r"hypotheses\[0\]"):
+        with pytest.raises(MetricError, match=r"hypotheses\[0\]"):
             scores.score(texts, ["r"] * 4)
+
+
+def test_documents_of_unequal_sentences_cost_themselves_alone() -> None:
+    with scoring("chrf") as (_, url):
+        body = {"hypotheses": [["A cat.", "It sat."], "a cat"], "references": [["A cat."], "a cat"]}
+        reply = post(url, "/v1/score", **body, errors="each")
+        assert numbers(reply) == [None, 100.0]
+        assert reply["data"][0]["error"]["code"] == "bad_text"
 
 
 def test_a_slow_metric_is_a_503_and_its_work_is_dropped() -> None:
@@ -381,6 +398,17 @@ def test_a_window_adapts_to_what_the_last_batch_was() -> None:
     assert window.seconds_left(7) == pytest.approx(0.02)  # never longer
 
 
+def test_answers_are_strict_json() -> None:
+    with scoring(FAULTY) as (_, url):
+        body = {"hypotheses": ["nan", "fine"], "references": ["r", "r"], "errors": "each"}
+        reply = send("POST", f"{url}/v1/score", json=body)
+
+        def refuse(constant: str) -> None:
+            raise AssertionError(constant)
+
+        json.loads(reply.content, parse_constant=refuse)
+
+
 HALF = json.loads('"\\ud83d"')
 UNREADABLE = [
     ("/v1/score", {"hypotheses": ["abc", None, HALF, ["a", HALF]], "references": ["r"] * 4}),
@@ -402,6 +430,43 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize(("path", "body"), UNREADABLE)
-def test_a_text_that_cannot_be_read_is_named(path: str, body: Any) -> None:
+def test_a_text_that_cannot_be_read_is_an_error_in_its_place(path: str, body: Any) -> None:
     with scoring(FAULTY) as (_, url):
-        assert "[1]" in post(url, path, 400, **body)["error"]["param"]
+        answer = post(url, path, **body, errors="each")
+        if path == "/get_reward":
+            scores, faults = answer["rewards"], {one["index"]: one for one in answer["errors"]}
+        else:
+            results = answer.get("data") or answer["results"]
+            scores = [one.get("score", one.get("relevance_score")) for one in results]
+            faults = {one["index"]: one["error"] for one in results if "error" in one}
+        assert (len(scores), scores[0] is not None, scores[1:]) == (4, True, [None] * 3)
+        assert sorted(faults) == [1, 2, 3]
+        assert {fault["code"] for fault in faults.values()} == {"bad_text"}
+        assert all(f"[{i}]" in fault["message"] for i, fault in faults.items())
+        refused = post(url, path, 400, **body)["error"]
+        assert "[1]" in refused["param"]
+
+
+def test_a_text_that_is_too_long_is_an_error_in_its_place() -> None:
+    body = {"hypotheses": ["abc", "x" * 21, "b"], "references": ["r", "r", "x" * 21]}
+    with scoring(FAULTY, max_text_characters=20) as (_, url):
+        answer = post(url, "/v1/score", **body, errors="each")
+        assert numbers(answer) == [3.0, None, None]
+        assert "21 characters, at most 20" in answer["data"][1]["error"]["message"]
+        assert answer["data"][1]["error"]["code"] == "bad_text"
+        assert post(url, "/v1/score", 413, **body)["error"]["code"] == "too_long"
+        every = {"hypotheses": ["x" * 21] * 2, "references": ["r"] * 2}
+        assert numbers(post(url, "/v1/score", **every, errors="each")) == [None, None]
+
+
+def test_documents_with_a_text_that_cannot_be_read_have_no_scores() -> None:
+    """Their other texts would have another context than they say."""
+    body: dict[str, list[Any]] = {
+        "hypotheses": ["a cat sat", None, "the dog", "the mat", "a cat"],
+        "references": ["a cat", "cats", "the dog", "mat", "a cat"],
+        "documents": ["one", "one", "one", "two", "two"],
+    }
+    with scoring(DOC) as (_, url):
+        scores = numbers(post(url, "/v1/score", **body, errors="each"))
+        two = {name: column[3:] for name, column in body.items()}
+        assert scores == [None, None, None, *numbers(post(url, "/v1/score", **two))]

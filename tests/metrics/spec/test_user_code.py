@@ -67,7 +67,7 @@ def lists_in(folder: Path) -> str:
 
 
 def test_a_combination_needs_leave(friend: Path) -> None:
-    with pytest.raises(CodeRefusedError, match=rf"m.json: features\[0\].*--allow-code {MODULE}"):
+    with pytest.raises(CodeRefusedError, match=rf"m.json: features.0.*--allow-code {MODULE}"):
         load_metric("combination", model=str(friend))
     assert MODULE not in sys.modules
     for allowed in (MODULE, (MODULE,), ("other", MODULE)):

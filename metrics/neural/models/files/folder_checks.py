@@ -43,7 +43,18 @@ TOKENIZER_FILES = (
     "*.tiktoken",
 )
 # Objects of JSON, which are parsed; and files that are only not too large.
-OBJECTS = ("*config*.json", "special_tokens_map.json", "sescore2.json", "*.index.json")
+OBJECTS = (
+    CONFIG,
+    "tokenizer_config.json",
+    "generation_config.json",
+    "*processor_config.json",
+    "adapter_config.json",
+    "sentence_*_config.json",
+    "config_sentence_transformers.json",
+    "special_tokens_map.json",
+    "sescore2.json",
+    "*.index.json",
+)
 OTHER_FILES = (*TOKENIZER_FILES, "modules.json", "hparams.yaml", "chat_template.*", "*.jinja")
 # Folders in it whose files are opened, too.
 INSIDE = {"checkpoints": "*.ckpt", "additional_chat_templates": "*.jinja"}

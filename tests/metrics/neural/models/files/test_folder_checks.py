@@ -155,6 +155,7 @@ def test_other_things_in_a_folder_are_its_own(folder: Path) -> None:
         (folder / name).mkdir()
     os.mkfifo(folder / "log")
     terabyte(folder / "data.jsonl")
+    (folder / "data_config.json").write_text("[1]")  # as the training data of MiniLM are listed
     check_model(folder)
 
 
