@@ -102,8 +102,6 @@ def read_chosen_texts(path: str) -> dict[str, Text]:
                 list_id, text = _choice(parse_json(line))
                 if list_id in chosen:
                     raise InputError(f"{list_id!r:.80} was there before", where="id")
-            except RecursionError:
-                raise source.refusal(number, "nested too deeply") from None
             except InputError as error:
                 raise error.inside(f"{source.name}:{number}") from None
             chosen[list_id] = text
