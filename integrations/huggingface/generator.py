@@ -31,7 +31,7 @@ from .model_loading import (
     checked_config,
     new_tokens,
 )
-from .token_generator import Ids, Scores, TokenGenerator
+from .token_generator import Ids, OutputScores, TokenGenerator
 
 LEAD_TOKENS = 8  # the most that may be blanks
 
@@ -43,7 +43,7 @@ class Output(NamedTuple):
     text: str
     ended: bool
     lead: str  # the blanks between the prompt and the text
-    scores: Scores | None = None
+    scores: OutputScores | None = None
 
     def candidate(self, logprobs: bool) -> Candidate:
         """The output in a candidate list, with its log-probability if `logprobs`; one that did not end says so."""
@@ -58,7 +58,7 @@ class Output(NamedTuple):
         return Candidate(self.text, self.scores.logprob if logprobs else None, fields)
 
 
-class Reading(NamedTuple):
+class PromptIds(NamedTuple):
     """The token ids of a prompt, and how many were cut off."""
 
     ids: list[int]
@@ -132,7 +132,7 @@ class HuggingFaceGenerator:
         while block := list(islice(source, self.prompts_at_once)):
             yield from self._lists(block)
 
-    def ids_of(self, text: str, messages: Sequence[Mapping[str, Any]] = ()) -> Reading:
+    def ids_of(self, text: str, messages: Sequence[Mapping[str, Any]] = ()) -> PromptIds:
         """The tokens that the model reads of a text, or of a conversation.
 
         Raises:
@@ -151,7 +151,7 @@ class HuggingFaceGenerator:
             ids = list(self.reader.ids(text, truncation=True, max_length=max_tokens))
         check_ids(ids, self.tokenizer, not self.token_generator.encodes)
         check_length(self.model, len(ids), self.max_new_tokens)
-        return Reading(ids, num_cut)
+        return PromptIds(ids, num_cut)
 
     def outputs(self, inputs: Sequence[Ids]) -> list[list[list[Output]]]:
         """The outputs of every pool of the settings for these token ids, [pools][inputs][candidates]."""
@@ -204,7 +204,7 @@ class HuggingFaceGenerator:
     def _lists(self, prompts: Sequence[Prompt]) -> Iterator[Generated]:
         """The lists of prompts that are generated for together, or the errors that stand for them."""
         readings = [self._read(prompt) for prompt in prompts]
-        inputs = [reading.ids for reading in readings if isinstance(reading, Reading)]
+        inputs = [reading.ids for reading in readings if isinstance(reading, PromptIds)]
         pools = self.outputs(inputs) if inputs else []
         of_inputs = zip(*pools, strict=True)
         for prompt, reading in zip(prompts, readings, strict=True):
@@ -215,7 +215,7 @@ class HuggingFaceGenerator:
                 prompt = prompt.with_extra({"truncated_input_tokens": reading.num_cut})
             yield prompt.generated(*map(self.candidates, next(of_inputs)))
 
-    def _read(self, prompt: Prompt) -> Reading | DiscorankError:
+    def _read(self, prompt: Prompt) -> PromptIds | DiscorankError:
         """As `ids_of`, or the error of a text that cannot be read."""
         try:
             return self.ids_of(prompt.text, prompt.messages)

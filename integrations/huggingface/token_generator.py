@@ -57,7 +57,7 @@ NEUTRAL: dict[str, Any] = {
 }
 
 
-class Scores(NamedTuple):
+class OutputScores(NamedTuple):
     """The total natural log-probability of an output, and the distributions of its tokens where they are wanted."""
 
     logprob: float
@@ -240,7 +240,7 @@ class TokenGenerator:
 
     def scores(
         self, inputs: Sequence[Ids], outputs: Sequence[Sequence[Ids]], top: int | None = None
-    ) -> list[list[Scores]]:
+    ) -> list[list[OutputScores]]:
         """The log-probability of every output [inputs][outputs] given its input, under the model as it is.
 
         The sum over its tokens, the end included where there is one, without temperature, cut or constraint. A first
@@ -262,7 +262,7 @@ class TokenGenerator:
 
     def _of_input(
         self, ids: Ids, outputs: list[tuple[int, ...]], top: int | None
-    ) -> dict[tuple[int, ...], Scores]:
+    ) -> dict[tuple[int, ...], OutputScores]:
         """As `scores`, of one input: its batches are the same whatever stands beside it in a run."""
         # outputs of one length stand together
         outputs.sort(key=len)
@@ -270,7 +270,7 @@ class TokenGenerator:
         longest = max((len(tokens) + len(ids) for tokens in outputs), default=1)
         vocabulary = self.model.get_input_embeddings().weight.shape[0]
         batch_size = max(1, min(self.at_once, CELLS // (longest * vocabulary)))
-        scores_of: dict[tuple[int, ...], Scores] = {}
+        scores_of: dict[tuple[int, ...], OutputScores] = {}
         for start in range(0, len(outputs), batch_size):
             batch = outputs[start : start + batch_size]
             scores = in_halves(lambda part: self._passed(ids, part, top), batch)
@@ -279,7 +279,7 @@ class TokenGenerator:
 
     def _passed(
         self, source: Ids, outputs: Sequence[tuple[int, ...]], top: int | None
-    ) -> list[Scores]:
+    ) -> list[OutputScores]:
         """The scores of outputs of one input, by one forward pass."""
         import torch
 
@@ -351,19 +351,19 @@ def encoded(model: Any, ids: Any, mask: Any) -> Encoded:
     return Encoded(model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state, mask)
 
 
-def _scores(logits: Any, tokens: Any, top: int | None) -> Scores:
+def _scores(logits: Any, tokens: Any, top: int | None) -> OutputScores:
     """The scores of tokens [tokens] under logits [tokens, vocabulary]."""
     own = logits.gather(1, tokens[:, None])[:, 0] - logits.logsumexp(dim=1)
     total = min(0.0, float(own.double().cpu().sum()))
     if top is None:
-        return Scores(total)
+        return OutputScores(total)
     logprobs = logits.log_softmax(dim=1)  # [tokens, vocabulary]
     chosen = logprobs.gather(1, tokens[:, None])[:, 0]
     largest = logprobs.topk(min(top, logits.shape[1]), dim=1).values
     certainty = -logprobs.double().mean(dim=1) - log(logits.shape[1])
     entropy = -(logprobs.exp() * logprobs).nan_to_num(0.0).sum(dim=1)
     arrays = (chosen, largest, certainty, entropy)
-    return Scores(total, TokenLogprobs(*(array.float().cpu().numpy() for array in arrays)))
+    return OutputScores(total, TokenLogprobs(*(array.float().cpu().numpy() for array in arrays)))
 
 
 def _keeps_keys_and_values(states: Any) -> bool:
