@@ -121,14 +121,13 @@ class Spent(NamedTuple):
 class Expected(NamedTuple):
     """Expected utilities [H], what the list's reader should know, and the utility matrix [H, R] if it was kept.
 
-    Under a budget also what was computed, and which hypotheses were given up.
+    Under a budget also what was computed.
     """
 
     values: FloatArray
     flags: tuple[str, ...]
     matrix: FloatArray | None
     spent: Spent | None = None
-    given_up: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +344,7 @@ class Choice:
         """The ranking of a list by the expected utilities of those of its distinct texts that were kept."""
         values = np.full(len(distinct), np.nan)
         values[kept] = expected.values
-        left_out = {*range(len(distinct))} - {*kept.tolist()} | {*kept[list(expected.given_up)]}
+        left_out = {*range(len(distinct))} - {*kept.tolist()}
         if self.diverse is not None and self.nbest is not None and expected.matrix is not None:
             choosable = np.where(distinct.can_win[kept], expected.values, np.nan)
             chosen = diverse(choosable, expected.matrix, self.nbest, self.diverse)

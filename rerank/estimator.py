@@ -75,15 +75,11 @@ class Estimator:
         return load_budget(self.budget)
 
     @property
-    def cheap(self) -> Utility | None:
-        """The utility that guides a budget; None without one."""
-        budget = self.loaded_budget
-        return None if budget is None else budget.cheap
-
-    @property
     def metrics(self) -> tuple[Utility, ...]:
         """The utilities that are used before the one that decides."""
-        return tuple(metric for metric in (self.first_stage, self.cheap) if metric is not None)
+        budget = self.loaded_budget
+        used = (self.first_stage, None if budget is None else budget.cheap)
+        return tuple(metric for metric in used if metric is not None)
 
     @property
     def identity(self) -> dict[str, Any]:

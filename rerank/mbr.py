@@ -128,7 +128,7 @@ class MBRDecoder(Decider):
             first = self.pool.task(first_stage, record, distinct, kept, context)
             kept, flags = yield from self.estimator.shortlist_of(first, record, distinct, flags)
         if self.estimator.budget is not None:
-            # an empty text cannot win, and could be the only one that a budget does not give up
+            # an empty text cannot win, so that its pairs would be wasted
             kept = kept[distinct.can_win[kept]]
         expected = yield from self.expected(record, distinct, kept, context, flags)
         ranking = self.choice.ranking(record, distinct, kept, expected, context)
@@ -161,9 +161,7 @@ class MBRDecoder(Decider):
         if budget is not None:
             from .budget.budgeted import estimated  # no list without a budget needs it
 
-            cheap = None
-            if budget.cheap is not None:
-                cheap = self.pool.task(budget.cheap, record, distinct, kept, context)
+            cheap = self.pool.task(budget.cheap, record, distinct, kept, context)
             square = not (record.pseudo_references or self.pool.oracle)
             return (yield from estimated(budget, task, cheap, flags, self.choice.nbest, square))
         result = yield task

@@ -7,9 +7,8 @@ MBR decoder expects of it. Each is normalised within its list if asked for, so t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from operator import mul
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import numpy as np
@@ -22,10 +21,8 @@ from ..metrics.spec.checked_settings import Composed, Converted, Internal, setti
 from ..metrics.spec.signature import parse, written_sum
 from ..metrics.storage.limits import limits
 from ..metrics.text.texts import Context
-from .budget.budgeted import check_features, estimated_sums
-from .budget.settings import Budget, load_budget
-from .capabilities import EVERY_VALUE, MATRIX, Costs, Needs, check_together
-from .choice import Choice, Ranking, Spent, choose, with_flags
+from .capabilities import EVERY_VALUE, MATRIX, Needs, check_together
+from .choice import Choice, Ranking, choose, with_flags
 from .decider import Decider
 from .engines.expectation import Normalize, normalized
 from .engines.interface import Engine, Result, Task
@@ -92,8 +89,6 @@ class Reranker(Decider):
         choice: what is chosen, as for `MBRDecoder`.
         order: where context comes from in lists of a document.
         decoder: what "expected" is of: its utility, weights, prior, self pair; nothing else of it counts.
-        budget: a `Budget`, or its share alone: the metrics among the features read some of the distinct texts; None for
-            all. It needs normalize="none".
     """
 
     heading: ClassVar = "estimator"
@@ -108,7 +103,6 @@ class Reranker(Decider):
     choice: Annotated[Choice, Composed()] = Choice()
     order: Annotated[Order, Composed()] = Order()
     decoder: Annotated[MBRDecoder | None, Internal()] = None
-    budget: Annotated[Budget | float | None, Converted(load_budget), Costs(EVERY_VALUE)] = None
 
     if TYPE_CHECKING:  # what `settings` makes of it
 
@@ -120,7 +114,6 @@ class Reranker(Decider):
             choice: Choice = ...,
             order: Order = ...,
             decoder: MBRDecoder | None = ...,
-            budget: Budget | float | None = ...,
             **settings: Any,
         ) -> None: ...
 
@@ -138,8 +131,6 @@ class Reranker(Decider):
         if self.shrinkage.shrink and self.decides_documents:
             problem = "does not go with shrinking, which is of single lists"
             raise InputError(problem, where="choose", fix="Leave one of them out")
-        if self._budget is not None:
-            check_features(self._budget, self._metrics)
         _ = self.resolved_strategy  # refused now, not when the first list is decided
 
     @property
@@ -156,15 +147,10 @@ class Reranker(Decider):
         return tuple(feature for feature, _ in self._features if not isinstance(feature, str))
 
     @property
-    def _budget(self) -> Budget | None:
-        return load_budget(self.budget)
-
-    @property
     def metrics(self) -> tuple[Utility, ...]:
         """Every metric it uses."""
         expected = () if self.decoder is None else self.decoder.utilities
-        cheap = None if self._budget is None else self._budget.cheap
-        return (*self._metrics, *expected, *(() if cheap is None else (cheap,)))
+        return (*self._metrics, *expected)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -177,7 +163,6 @@ class Reranker(Decider):
             **self.choice.identity,
             "strategy": self.resolved_strategy,
             **({} if self.decoder is None else {EXPECTED: self.decoder.expectation_settings}),
-            **({} if self._budget is None else {"budget": self._budget.identity}),
         }
 
     @property
@@ -201,9 +186,6 @@ class Reranker(Decider):
                 record, distinct, everything, context, flags
             )
             columns[EXPECTED], flags = expected.values[distinct.of], expected.flags
-        if self._budget is not None and self._budget.pairs(len(distinct)) < len(distinct):
-            sums = self._sums(columns, record, distinct)
-            return (yield from self._budgeted(self._budget, record, distinct, context, flags, sums))
         if self._metrics:
             task = self._task(record, distinct, context)
             result = yield task
@@ -214,10 +196,7 @@ class Reranker(Decider):
             ranking = self._shrunk(record, scores, flags, distinct)
         else:
             ranking = choose(record, scores, self.choice.nbest, flags, distinct)
-        spent = None
-        if self._budget is not None:
-            spent = Spent.everything(scores, len(distinct), np.ones((len(distinct), 1), bool))
-        return replace(ranking, context=context, budget=spent)
+        return replace(ranking, context=context)
 
     def _shrunk(
         self, record: CandidateList, scores: FloatArray, flags: tuple[str, ...], distinct: Distinct
@@ -252,67 +231,16 @@ class Reranker(Decider):
                 scores = added(scores, weight, column, f"feature {name_of(feature)}")
         return scores
 
-    def _budgeted(
-        self,
-        budget: Budget,
-        record: CandidateList,
-        distinct: Distinct,
-        context: Context,
-        flags: tuple[str, ...],
-        sums: FloatArray,
-    ) -> Program:
-        """The decision of a list of whose texts the metrics read some; `sums` [N] are those of the other features."""
-        # the copy with the highest sum stands for its text
-        of_texts = np.full(len(distinct), -np.inf)
-        np.maximum.at(of_texts, distinct.of, sums)
-        cheap = yield from self._cheap(budget, record, distinct, context)
-        lengths = np.array([len(str(text)) for text in distinct.texts], float)
-        known = np.stack([of_texts, cheap, lengths], axis=1)
-        task = self._task(record, distinct, context)
-        flags = with_flags(flags, remarks(task))
-        # an empty text cannot win, and could be the only one that a budget does not give up
-        texts = np.flatnonzero(distinct.can_win)
-        parts = tuple(comparison.part(texts.tolist(), []) for comparison in task.comparisons)
-        task = task._replace(metric=self._mix(mul), comparisons=parts)
-        estimated = yield from estimated_sums(
-            budget, task, of_texts[texts], known[texts], flags, self.choice.nbest
-        )
-        values = np.full(len(distinct), np.nan)
-        values[texts] = estimated.values
-        scores = values[distinct.of] + (sums - of_texts[distinct.of])
-        left_out = {*texts[list(estimated.given_up)], *np.flatnonzero(~distinct.can_win)}
-        nbest, flags = self.choice.nbest, estimated.flags
-        ranking = choose(record, scores, nbest, flags, distinct, left_out, context=context)
-        return replace(ranking, budget=estimated.spent)
-
-    def _cheap(
-        self, budget: Budget, record: CandidateList, distinct: Distinct, context: Context
-    ) -> Generator[Task, Result, FloatArray]:
-        """The expected cheap utility of every distinct text, all candidates alike, [D]; 0 where there is none."""
-        if budget.cheap is None:
-            return np.zeros(len(distinct))
-        everything = np.arange(len(distinct))
-        decoder = MBRDecoder(budget.cheap)
-        expected = yield from decoder.expected(record, distinct, everything, context, ())
-        if not np.isfinite(expected.values).all():
-            fix = "Name another as cheap utility, or none"
-            where = budget.cheap.signature()
-            raise MetricError("a cheap utility that is not finite", where=where, fix=fix)
-        return expected.values
-
-    def _mix(self, weight_of: Callable[[float, float], float]) -> Mix:
-        """The metrics among the features as one utility, each part by the weights of its feature and in its metric."""
-        weights = dict(self._features)
-        parts = [
-            (weight_of(weights[metric], weight), part)
-            for metric in self._metrics
-            for weight, part in metric.parts
-        ]
-        return Mix(tuple(parts))
-
     def _task(self, record: CandidateList, distinct: Distinct, context: Context) -> Task:
         """The distinct texts under all metrics at once; a part counts as its feature does."""
-        mix = self._mix(lambda own, weight: weight if own else 0.0)
+        weights = dict(self._features)
+        mix = Mix(
+            tuple(
+                (weight if weights[metric] else 0.0, part)
+                for metric in self._metrics
+                for weight, part in metric.parts
+            )
+        )
         comparisons = tuple(
             part.comparison(distinct.texts, (), record.source, context.last(part.reads.context))
             for _, part in mix.parts

@@ -48,7 +48,8 @@ def facts_of(name: str) -> dict[str, Any]:
 
 def room_of(name: str) -> str:
     """The folder of the package that a metric stands in."""
-    return BUILT_IN[name].target.lstrip(".").partition(".")[0].partition(":")[0]
+    _, top, folder, *_ = re.split(r"[.:]", BUILT_IN[name].target)
+    return folder if top == "metrics" else top
 
 
 @cache

@@ -2,21 +2,18 @@
 
 First the cheap utility and those parts of the utility whose pairs cost next to nothing are computed for all pairs, then
 block by block what the plan asks for of the others. A budget of all pairs is one task, that of no budget.
-
-Reranking goes by the same plans over one column: the sum of features of each text, of whose costly metrics some are
-computed, given what is cheap to know of all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from ...metrics.base import Metric
-from ...metrics.errors import InputError, MetricError
+from ...metrics.errors import MetricError
 from ...metrics.execution.evaluate import is_joined, is_square, lift
 from ...metrics.mixture import Mix, Utility
 from ...metrics.representations import FloatArray
@@ -25,7 +22,7 @@ from ..choice import Expected, Spent, with_flags
 from ..engines.expectation import combined_matrix, combined_values
 from ..engines.interface import Result, Task
 from ..engines.local import NOT_FINITE
-from .plan import Estimate, Plan, num_pairs, plan
+from .plan import Estimate, num_pairs, plan
 from .posterior import Request
 from .settings import Budget, asked_parts, two_texts_are_one_pair
 
@@ -35,17 +32,17 @@ Part = tuple[float, Metric]
 def estimated(
     budget: Budget,
     whole: Task,
-    cheap: Task | None,
+    cheap: Task,
     flags: tuple[str, ...],
     nbest: int | None,
     square: bool,
 ) -> Generator[Task, Result, Expected]:
-    """Expected utilities of a list from some of its pairs, NaN for hypotheses that were given up.
+    """Expected utilities of a list from some of its pairs.
 
     Args:
         budget: how many, and which.
         whole: the task of all pairs.
-        cheap: that of the cheap utility, if there is one.
+        cheap: that of the cheap utility.
         flags: what the list's reader should know already.
         nbest: how many places matter; None for all that have an estimate, of which the first matters.
         square: whether the pseudo-references are the hypotheses.
@@ -70,33 +67,20 @@ def estimated(
         pairs=pairs,
         target=budget.target,
         nbest=nbest if nbest is not None and nbest < num_rows else 1,
-        seed=budget.seed,
         square=square,
         symmetric=is_symmetric,
         addend=known.of_parts,
     )
     flags = with_flags(flags, known.flags)
-    estimate, flags = yield from _driven(
-        steps, problem.task, lambda request, result: problem.utilities(result), flags
-    )
-    return _estimated(estimate, flags, whole.keep_matrix)
-
-
-def _driven(
-    steps: Plan,
-    task_of: Callable[[Request], Task],
-    utilities_of: Callable[[Request, Result], FloatArray],
-    flags: tuple[str, ...],
-) -> Generator[Task, Result, tuple[Estimate, tuple[str, ...]]]:
-    """The estimate of a plan whose requests are tasks, and the flags with those of the results."""
     try:
         request = next(steps)
         while True:
-            result = yield task_of(request)
+            result = yield problem.task(request)
             flags = with_flags(flags, result.flags)
-            request = steps.send(utilities_of(request, result))
+            request = steps.send(problem.utilities(result))
     except StopIteration as end:
-        return end.value, flags
+        estimate: Estimate = end.value
+    return _estimated(estimate, flags, whole.keep_matrix)
 
 
 def _exact(whole: Task, flags: tuple[str, ...], size: int) -> Generator[Task, Result, Expected]:
@@ -112,9 +96,9 @@ def _exact(whole: Task, flags: tuple[str, ...], size: int) -> Generator[Task, Re
 class _Known(NamedTuple):
     """Values of all pairs: cheap utilities, and the sum of the parts that cost next to nothing."""
 
-    cheap: FloatArray | None = None  # [K, H, R], each part of the cheap utility by itself
-    of_parts: FloatArray | None = None  # [H, R]
-    flags: tuple[str, ...] = ()
+    cheap: FloatArray  # [K, H, R], each part of the cheap utility by itself
+    of_parts: FloatArray | None  # [H, R]
+    flags: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -144,27 +128,23 @@ class _Problem:
         """The pairs that the plan asks for."""
         return Mix(tuple(self.whole.metric.parts[i] for i in self.asked))
 
-    def known(self, cheap: Task | None) -> Generator[Task, Result, _Known]:
+    def known(self, cheap: Task) -> Generator[Task, Result, _Known]:
         """The cheap utility and the parts that are not asked for, of all pairs, in one task."""
         own_parts = tuple(self.whole.metric.parts[i] for i in self.other)
         own_comparisons = tuple(self.whole.comparisons[i] for i in self.other)
-        cheap_parts = () if cheap is None else cheap.metric.parts
-        cheap_comparisons = () if cheap is None else cheap.comparisons
-        parts, comparisons = own_parts + cheap_parts, own_comparisons + cheap_comparisons
-        if not parts:
-            return _Known()
+        parts, comparisons = own_parts + cheap.metric.parts, own_comparisons + cheap.comparisons
         task = Task(self.whole.id, Mix(parts), comparisons, self.whole.weights, None, True)
         result = yield task
         matrices = [self._part(part, i, result) for i, part in enumerate(parts)]
         of_cheap = matrices[len(own_parts) :]
-        for part, matrix in zip(cheap_parts, of_cheap, strict=True):
+        for part, matrix in zip(cheap.metric.parts, of_cheap, strict=True):
             if not np.isfinite(matrix).all():
-                fix = "Name another as cheap utility, or none"
+                fix = "Name another as cheap utility"
                 signature = part[1].signature()
                 raise MetricError("a cheap utility that is not finite", where=signature, fix=fix)
         flags = tuple(flag for flag in result.flags if own_parts and flag != NOT_FINITE)
         return _Known(
-            np.stack(of_cheap) if of_cheap else None,
+            np.stack(of_cheap),
             sum(matrices[1 : len(own_parts)], matrices[0]) if own_parts else None,
             flags,
         )
@@ -206,89 +186,14 @@ class _Problem:
 
 
 def _estimated(estimate: Estimate, flags: tuple[str, ...], keep_matrix: bool) -> Expected:
-    """The outcome of the plan; a hypothesis of whom a pair is not finite has no value, and is not given up.
+    """The outcome of the plan.
 
     Raises:
         MetricError: no pair that was computed has a finite value.
     """
-    is_finite = np.isfinite(estimate.utilities)
-    if not is_finite.any():
+    if not np.isfinite(estimate.utilities).any():
         problem = f"none of the {estimate.spent.pairs} pairs that were computed has a finite value"
         fix = "Look at the metric's model and at the texts of the list"
         raise MetricError(problem, where="budget", fix=fix)
-    is_odd = (estimate.spent.computed & ~is_finite).any(axis=1)
-    values = np.where(is_odd, np.nan, estimate.values)
-    given_up = np.flatnonzero(np.isnan(estimate.values) & ~is_odd)
-    if not np.isfinite(values).any():  # nothing is known of any: all have their place
-        given_up = given_up[:0]
     kept = estimate.utilities if keep_matrix else None
-    return Expected(values, flags, kept, estimate.spent, given_up.tolist())
-
-
-def check_features(budget: Budget, metrics: tuple[Utility, ...]) -> None:
-    """Checks that a budget spares something, and that sums are known of some candidates without the others.
-
-    Raises:
-        InputError: no metric runs a model or a search, or features are normalised within their list.
-    """
-    parts = [part for metric in metrics for weight, part in metric.parts if weight]
-    if not (budget.force or any(part.info.bucketed or part.costly_pairs for part in parts)):
-        problem = "no feature is costly: none is a model's"
-        fix = "Leave the budget out, or force it: --force-budget"
-        raise InputError(problem, where="budget", fix=fix)
-
-
-def estimated_sums(
-    budget: Budget,
-    whole: Task,
-    known: FloatArray,
-    cheap: FloatArray,
-    flags: tuple[str, ...],
-    nbest: int | None,
-) -> Generator[Task, Result, Expected]:
-    """Sums of features [D] from metrics on some of the texts; NaN for those given up or without a finite value.
-
-    Args:
-        budget: how many of them, and which.
-        whole: the task of all texts under all metrics; its weights are those of the features.
-        known: the sum of all other features, [D].
-        cheap: what is cheap to know of the texts, [D, K].
-        flags: what the list's reader should know already.
-        nbest: how many places matter; None for all that have a value, of which the first matters.
-
-    Raises:
-        MetricError: no text that was read has a finite value.
-    """
-    num_texts = len(known)
-    steps = plan(
-        np.ones(1),
-        num_texts,
-        None,
-        cheap.T[:, :, None],
-        pairs=budget.pairs(num_texts),
-        target=budget.target,
-        nbest=nbest if nbest is not None and nbest < num_texts else 1,
-        seed=budget.seed,
-    )
-    computed = np.full(num_texts, np.nan)
-
-    def task(request: Request) -> Task:
-        rows = request.rows.tolist()
-        comparisons = tuple(comparison.part(rows, []) for comparison in whole.comparisons)
-        return whole._replace(comparisons=comparisons, whole=whole.comparisons)
-
-    def sums(request: Request, result: Result) -> FloatArray:
-        computed[request.rows] = combined_values(whole.metric, result) + known[request.rows]
-        return computed[request.rows][:, None]
-
-    estimate, flags = yield from _driven(steps, task, sums, flags)
-    if not np.isfinite(computed).any():
-        problem = f"none of the {estimate.spent.pairs} texts that were read has a finite value"
-        raise MetricError(problem, where="budget", fix="Look at the metric's model and at the list")
-    is_read = estimate.spent.computed[:, 0]
-    is_odd = is_read & ~np.isfinite(computed)
-    # what was read is known, whatever the plan makes of it
-    values = np.where(is_read, computed, estimate.values)
-    given_up = np.flatnonzero(np.isnan(estimate.values) & ~is_odd)
-    values = np.where(is_odd, np.nan, values)
-    return Expected(values, flags, None, estimate.spent, given_up.tolist())
+    return Expected(estimate.values, flags, kept, estimate.spent)

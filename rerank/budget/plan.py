@@ -3,13 +3,12 @@
     mu(h) = sum_r w(r) u(h, r) / sum_r w(r)
 is estimated from a part of the pairs. A plan is a generator: it yields a `Request`, is sent the utilities [rows,
 columns] of that block, higher is better, and returns an `Estimate` when it needs no more or its budget is used up. It
-never asks for a pair twice. A budget of all pairs asks for all of them at once and has the expectations that
-they have without a budget.
+never asks for a pair twice.
 
 The search works in an order of rows and columns that does not depend on that of the list, so that the same texts
 in another order get the same draws, the same ties and the same sums. Rows stand by their mean cheap utility, columns by
-theirs, best first, then by all their sorted cheap utilities and by their weights. Where there are no cheap utilities,
-or two rows have all alike, the order of the list decides.
+theirs, best first, then by all their sorted cheap utilities and by their weights. Where two rows have all alike, the
+order of the list decides.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
 from ..choice import Spent
-from ..engines.expectation import NO_WEIGHT, expected_utility
+from ..engines.expectation import NO_WEIGHT
 from .posterior import Observed, Problem, Request
-from .searches import Found, Search, adaptive, state
+from .searches import adaptive, state
 from .statement import Target
 
 
@@ -47,13 +46,12 @@ Plan = Generator[Request, FloatArray, Estimate]
 def plan(
     weights: FloatArray,
     num_hypotheses: int,
-    own: FloatArray | None = None,
-    prior: FloatArray | None = None,
+    own: FloatArray | None,
+    prior: FloatArray,
     *,
     pairs: int,
     target: Target | None = None,
     nbest: int = 1,
-    seed: int = 0,
     square: bool = False,
     symmetric: bool = False,
     addend: FloatArray | None = None,
@@ -65,31 +63,27 @@ def plan(
         num_hypotheses: H.
         own: the weight of one copy of each hypothesis as its own pseudo-reference, which is left out, [H]; column i is
             then hypothesis i.
-        prior: cheap utilities of the same pairs, K kinds, higher is better, [K, H, R]; None if there are none. A metric
-            without references has one column.
+        prior: cheap utilities of the same pairs, K kinds, higher is better, [K, H, R].
         pairs: the budget, at least 1; no plan asks for more.
         target: stop as soon as the statement meets it; None to use the whole budget.
         nbest: how many places of the ranking matter.
-        seed: of random draws.
         square: whether column i is hypothesis i, also without `own`.
         symmetric: whether what is asked for is the same of (h, r) and (r, h), so that two texts are one pair; `square`
             must hold.
         addend: what is known of all utilities and added to what is asked for, [H, R]; None for nothing.
     """
     of = num_pairs(num_hypotheses, len(weights), symmetric)
-    if pairs >= of:
-        return _everything(weights, num_hypotheses, own, of, addend)
-    order = canonical_order(prior, weights, own, num_hypotheses)
+    order = canonical_order(prior, weights, own)
+    block = np.ix_(order.rows, order.columns)
     problem = Problem(
-        _shares(weights, num_hypotheses, own)[np.ix_(order.rows, order.columns)],
-        _ordered_prior(prior, order),
+        _shares(weights, num_hypotheses, own)[block],
+        prior[:, order.rows[:, None], order.columns],
         _selves(order, square or own is not None),
         pairs,
         target or Target(),
         min(nbest, num_hypotheses),
-        seed,
         symmetric,
-        None if addend is None else addend[np.ix_(order.rows, order.columns)],
+        None if addend is None else addend[block],
     )
     return _restored(problem, order, of)
 
@@ -101,27 +95,17 @@ def num_pairs(num_hypotheses: int, num_references: int, symmetric: bool) -> int:
     return num_hypotheses * num_references
 
 
-def _everything(
-    weights: FloatArray,
-    num_rows: int,
-    own: FloatArray | None,
-    of: int,
-    addend: FloatArray | None,
-) -> Plan:
-    """Every pair, in one request."""
-    shape = num_rows, len(weights)
-    matrix = yield Request(np.arange(shape[0]), np.arange(shape[1]))
-    if addend is not None:
-        matrix = matrix + addend
-    values = expected_utility(matrix, weights, own)
-    spent = Spent.everything(values, of, np.ones(shape, bool))
-    return Estimate(values, spent, matrix)
-
-
 def _restored(problem: Problem, order: CanonicalOrder, of: int) -> Plan:
     """The search in canonical order, whose requests and results are in the list's own."""
     observed = Observed(problem)
-    values, evidence, stopped = yield from _translated(adaptive(observed), order)
+    search = adaptive(observed)
+    try:
+        request = next(search)
+        while True:
+            utilities = yield Request(order.rows[request.rows], order.columns[request.columns])
+            request = search.send(utilities)
+    except StopIteration as end:
+        values, evidence, stopped = end.value
     values[observed.broken] = np.nan
     statement = state(observed, evidence, stopped)
     in_list = np.empty_like(values)
@@ -130,18 +114,6 @@ def _restored(problem: Problem, order: CanonicalOrder, of: int) -> Plan:
     utilities, seen = np.empty_like(observed.utilities), np.empty_like(observed.seen)
     utilities[block], seen[block] = observed.utilities, observed.seen
     return Estimate(in_list, Spent(observed.pairs, of, *statement, seen), utilities)
-
-
-def _translated(search: Search, order: CanonicalOrder) -> Search:
-    """A search whose requests are in the list's own numbers."""
-    try:
-        request = next(search)
-        while True:
-            utilities = yield order.original(request)
-            request = search.send(utilities)
-    except StopIteration as end:
-        result: Found = end.value
-        return result
 
 
 def _shares(weights: FloatArray, num_rows: int, own: FloatArray | None) -> FloatArray:
@@ -156,13 +128,6 @@ def _shares(weights: FloatArray, num_rows: int, own: FloatArray | None) -> Float
     shares[shares < NO_WEIGHT] = 0.0
     remaining = (1 - own / total)[:, None]
     return shares / np.where(remaining > NO_WEIGHT, remaining, 1.0)
-
-
-def _ordered_prior(prior: FloatArray | None, order: CanonicalOrder) -> FloatArray | None:
-    """Cheap utilities in canonical order."""
-    if prior is None:
-        return None
-    return prior[:, order.rows[:, None], order.columns]
 
 
 def _selves(order: CanonicalOrder, square: bool) -> IntArray:
@@ -180,17 +145,11 @@ class CanonicalOrder(NamedTuple):
     rows: IntArray  # [H]
     columns: IntArray  # [R]
 
-    def original(self, request: Request) -> Request:
-        """A request in places, as one in the list's own numbers."""
-        return Request(self.rows[request.rows], self.columns[request.columns])
-
 
 def canonical_order(
-    prior: FloatArray | None, weights: FloatArray, own: FloatArray | None, num_rows: int
+    prior: FloatArray, weights: FloatArray, own: FloatArray | None
 ) -> CanonicalOrder:
     """The order of a list; `prior` is [K, H, R]."""
-    if prior is None:
-        return CanonicalOrder(np.arange(num_rows), np.argsort(-weights, kind="stable"))
     overall = _of_one_scale(prior).sum(axis=0)
     return CanonicalOrder(_by_contents(overall, own), _by_contents(overall.T, weights))
 

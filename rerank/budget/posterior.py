@@ -14,9 +14,8 @@ What is known of a pair before it is computed, as the regressors of its utility.
     x(h, r) = (1, [r is h itself], z_k(h, r), m_k(h), f_i(h), f_i(h) g_j(r))
 z_k is what cheap utility k says beyond those before it (its residual), m_k the same of their means over references, f
 and g the leading singular vectors of the first after the means of rows and columns are taken out, of lengths in
-proportion to the singular values. Where there is one column, x(h) = (1, the cheap utilities of h). All z and m have
-mean 0 and variance 1. The cheap utility of a hypothesis with itself is replaced by the mean of its row, which it would
-distort.
+proportion to the singular values. All z and m have mean 0 and variance 1. The cheap utility of a hypothesis with itself
+is replaced by the mean of its row, which it would distort.
 """
 
 from __future__ import annotations
@@ -43,7 +42,6 @@ COEFFICIENTS = {
     "mean": (-0.1, 0.1),
     "self": (0.0, 49.0),
     "cheap": (0.5, 0.2),
-    "utility": (0.3, 0.25),
 }
 
 
@@ -302,30 +300,23 @@ class Problem:
     Args:
         shares: of each pseudo-reference in each hypothesis' expectation, [H, R]; rows sum to 1, or to 0 where nothing
             counts.
-        prior: cheap utilities, [K, H, R]; None if there are none.
+        prior: cheap utilities, [K, H, R].
         selves: which column is the hypothesis itself, [H], -1 for none.
         pairs: how many may be computed.
         target: what stops the plan before its budget is used up.
         nbest: how many places are ranked.
-        seed: of random draws.
         symmetric: whether u(h, r) = u(r, h), so that two texts are one pair; every hypothesis has then a column.
         addend: what is known of all utilities and added to what is computed, [H, R]; None for nothing.
     """
 
     shares: FloatArray
-    prior: FloatArray | None
+    prior: FloatArray
     selves: IntArray
     pairs: int
     target: Target
     nbest: int
-    seed: int
     symmetric: bool = False
     addend: FloatArray | None = None
-
-    @property
-    def of_scores(self) -> bool:
-        """Whether texts have one score each."""
-        return bool(self.shares.shape[1] == 1)
 
     @property
     def num_rows(self) -> int:
@@ -351,10 +342,6 @@ class Problem:
         rows = np.flatnonzero(self.selves >= 0)
         shares = self.shares[rows, self.selves[rows]]
         return bool(len(shares) and np.ptp(shares) > 0)
-
-    def random(self) -> np.random.Generator:
-        """Draws that are the same in every run."""
-        return np.random.default_rng(self.seed)
 
 
 @dataclass(eq=False)
@@ -450,7 +437,7 @@ class Regressors(NamedTuple):
     Args:
         shares: as in the problem, [H, R].
         selves: which column is the hypothesis itself, [H], -1 for none.
-        cheap: residuals of cheap utilities, [K, H, R]; K is 0 where there are none of pairs.
+        cheap: residuals of cheap utilities, [K, H, R].
         rows: what depends on the hypothesis alone, [H, m].
         row_kinds: what each of these is, [m].
         left: f, [H, k].
@@ -494,21 +481,11 @@ class Regressors(NamedTuple):
 def regressors_of(problem: Problem) -> Regressors:
     """The regressors of a problem."""
     shares, prior = problem.shares, problem.prior
-    num_rows, num_columns = shares.shape
-    one, none = np.ones((num_rows, 1)), np.zeros((num_rows, 0))
-    no_cheap, no_right = np.zeros((0, *shares.shape)), np.zeros((num_columns, 0))
-    nothing = Regressors(shares, problem.selves, no_cheap, one, ["one"], none, no_right)
-    if prior is None:
-        return nothing
-    if num_columns == 1:
-        scores = _standardised(prior[:, :, 0].T)
-        kinds = ["one", *["utility"] * len(prior)]
-        return nothing._replace(rows=np.hstack([one, scores]), row_kinds=kinds)
     cheap = np.stack([_without_selves(matrix, problem.selves) for matrix in prior])
     left, right = _factors(_standardised(cheap[0].reshape(-1, 1)).reshape(shares.shape))
     means = _residuals((shares * cheap).sum(axis=2).T)
     cells = _residuals(cheap.reshape(len(cheap), -1).T)
-    rows = np.hstack([one, means, left])
+    rows = np.hstack([np.ones((len(shares), 1)), means, left])
     kinds = ["one", *_kinds("mean", "trait", len(prior)), *["left"] * left.shape[1]]
     of_pairs = cells.T.reshape(cheap.shape)
     return Regressors(shares, problem.selves, of_pairs, rows, kinds, left, right)

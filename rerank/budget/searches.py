@@ -39,17 +39,15 @@ Found = tuple[FloatArray, Evidence | None, bool]
 Search = Generator[Request, FloatArray, Found]
 DRAWS = 1000  # of the posterior, of which a confidence is a share
 SMALLEST, LARGEST = 1e-3, 3.0  # regrets in spreads that are told apart
-MAX_STEP, MAX_GAP = 5.0, 10.0
+MAX_GAP = 10.0
 
 PILOT = 0.3  # share of the budget
 PILOT_REFERENCES = 2  # at most
-FIRST_SCORES = 3  # where a pair is a whole row
 STEP = 0.1  # share of what is left that each further step takes,
 MIN_STEP = 0.05  # and the least share of the budget
 HELD = 0.8  # share of the probability of being best that the compared candidates hold
 WIDER = (1, 2, 4, 8)  # times the errors
 FEWEST = 3  # pairs of which anything is said
-UNIT_OF_EQUAL = 1e-6  # of equal scores: the step of their scale, as a share of them
 
 
 def adaptive(observed: Observed) -> Search:
@@ -66,7 +64,7 @@ def adaptive(observed: Observed) -> Search:
         draws = possible(known.draws(DRAWS), observed.broken)
         if problem.target.is_set:
             evidence = _evidence(observed, known, draws)
-            if problem.target.met(evidence, problem.of_scores):
+            if problem.target.met(evidence):
                 return _choosable(observed, known.mean), evidence, True
         is_open = np.asarray(~observed.seen[:, order].all(axis=1))
         rows = _contenders(draws, known.mean, problem.nbest, is_open)
@@ -86,17 +84,16 @@ def _evidence(observed: Observed, known: Posterior, draws: FloatArray) -> Eviden
     Its features, in order, are the posterior's figures: probability that the choice is the best, expected loss; how
     many pairs were computed, their share, candidates and places; the shares of the variance of pairs that nothing
     explains, that are the candidates' and the references' own; heavy tails; ties; how much higher a text with itself
-    is, and whether that is not known; the share of the chosen ones' expectations that is computed; how much better the
-    last of them is than the next; and the step of the scale that scores are on.
+    is, and whether that is not known; the share of the chosen ones' expectations that is computed; and how much better
+    the last of them is than the next.
     """
     rows, columns = np.nonzero(observed.known)
     values = observed.utilities[rows, columns]
     is_self = columns == observed.problem.selves[rows]
     scale = scale_of(values, is_self)
     others = values if is_self.all() else values[~is_self]
-    step = smallest_step(others) if observed.seen.shape[1] == 1 else 0.0
     chosen = leaders(_choosable(observed, known.mean), observed.problem.nbest)
-    confidence, regret = figures_of(draws, chosen, step / 2)
+    confidence, regret = figures_of(draws, chosen)
     spread = float(draws.std(axis=1).mean())
     inside = (confidence * DRAWS + 0.5) / (DRAWS + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -121,21 +118,13 @@ def _evidence(observed: Observed, known: Posterior, draws: FloatArray) -> Eviden
         self_gap == 0,
         shares.sum() / len(chosen),
         np.log1p(np.clip(gap, 0, MAX_GAP)),
-        min(step / scale.unit, MAX_STEP),
     ]
     return Evidence(spread, np.array(features, np.float64))
 
 
 def _choosable(observed: Observed, mean: FloatArray) -> FloatArray:
-    """The means, NaN of what has no expectation.
-
-    Where a pair is a whole row, only of hypotheses that were scored, if there are enough of them.
-    """
-    mean = np.where(observed.broken, np.nan, mean)
-    is_scored = observed.known.any(axis=1)
-    if observed.seen.shape[1] > 1 or is_scored.sum() < observed.problem.nbest:
-        return mean
-    return np.where(is_scored, mean, np.nan)
+    """The means, NaN of what has no expectation."""
+    return np.where(observed.broken, np.nan, mean)
 
 
 def _pilot(observed: Observed, order: IntArray) -> tuple[IntArray, int]:
@@ -148,8 +137,6 @@ def _pilot(observed: Observed, order: IntArray) -> tuple[IntArray, int]:
     num_rows, num_columns = problem.num_rows, len(order)
     spent = max(1, int(PILOT * problem.pairs))
     level = max(1, min(PILOT_REFERENCES, num_columns, spent // min(8, num_rows)))
-    if num_columns == 1:  # whole rows: the likeliest first
-        return np.arange(min(num_rows, max(spent, FIRST_SCORES), problem.pairs)), 1
     count = max(1, min(num_rows, spent // level))
     rows = _spread(num_rows, count)
     own = problem.rows_of[order[0]]
@@ -214,17 +201,13 @@ def _ask_in_order(observed: Observed, rows: IntArray, columns: IntArray, afforda
 
 
 def representative_order(problem: Problem, features: Regressors) -> IntArray:
-    """The pseudo-references that count, in an order by herding (Welling 2009); without cheap utilities by draws.
+    """The pseudo-references that count, in an order by herding (Welling 2009).
 
     Each next one is the one most along what the mean over those so far lacks of the mean over all by their weights, in
     the space of the columns of the cheap utilities: one that compares all hypotheses alike never comes first.
     """
     columns = problem.columns
     weights = problem.shares.sum(axis=0)[columns]
-    if not len(features.cheap):
-        # heavier ones tend to be drawn earlier (Efraimidis and Spirakis 2006)
-        keys = np.log(problem.random().uniform(size=len(columns))) / weights
-        return columns[np.argsort(-keys, kind="stable")]
     points = features.cheap[:, :, columns]
     points = points - points.mean(axis=1, keepdims=True)
     points = points.reshape(-1, len(columns)).T
@@ -254,7 +237,7 @@ def state(observed: Observed, evidence: Evidence | None, stopped: bool) -> State
         return Statement(1.0, 0.0, np.nan)
     if evidence is None or observed.known.sum() < FEWEST:
         return Statement(problem.nbest / problem.num_rows, np.nan, np.nan)
-    return stated(evidence, problem.of_scores, stopped=stopped)
+    return stated(evidence, stopped=stopped)
 
 
 def possible(draws: FloatArray, broken: BoolArray) -> FloatArray:
@@ -269,21 +252,8 @@ def leaders(values: FloatArray, count: int) -> IntArray:
     return np.argsort(-values, kind="stable")[:count]
 
 
-def smallest_step(scores: FloatArray) -> float:
-    """How far apart different scores are at least, if some are equal, as a judge's on a scale; otherwise 0."""
-    different = np.unique(scores)
-    if len(different) == len(scores):
-        return 0.0
-    if len(different) > 1:
-        return float(np.diff(different).min())
-    return UNIT_OF_EQUAL * max(1.0, float(np.abs(scores).max()))
-
-
-def figures_of(draws: FloatArray, chosen: IntArray, tie: float = 0.0) -> tuple[float, float]:
-    """How often the chosen ones [k] are the best in draws [n, H] of expected utilities, and what they lose a place.
-
-    Others that are better by no more than `tie` are as good.
-    """
+def figures_of(draws: FloatArray, chosen: IntArray) -> tuple[float, float]:
+    """How often the chosen ones [k] are the best in draws [n, H] of expected utilities, and what they lose a place."""
     count = len(chosen)
     is_chosen = np.zeros(draws.shape[1], bool)
     is_chosen[chosen] = True
@@ -294,7 +264,7 @@ def figures_of(draws: FloatArray, chosen: IntArray, tie: float = 0.0) -> tuple[f
     if count > 1:
         top = -np.partition(-draws, count - 1, axis=1)[:, :count].sum(axis=1)
     regret = (top - draws[:, is_chosen].sum(axis=1)) / count
-    return float((worst >= best - tie).mean()), max(0.0, float(regret.mean()))
+    return float((worst >= best).mean()), max(0.0, float(regret.mean()))
 
 
 def _gap(mean: FloatArray, chosen: IntArray) -> float:

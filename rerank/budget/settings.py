@@ -1,7 +1,4 @@
-"""How many pairs of a list's utility matrix are computed, and which: the settings, and for which utilities they are.
-
-Where a metric reads candidates without references, each candidate is a pair.
-"""
+"""How many pairs of a list's utility matrix are computed, and which: the settings, and for which utilities they are."""
 
 from __future__ import annotations
 
@@ -17,12 +14,6 @@ from .statement import Target
 # in the order in which each says what those before it do not: likeness, lengths, words, their order
 CHEAP = "chrf + chrf(beta=0.3) + chrf(beta=6) + chrf(word_order=2) + bleu + rouge-l"
 _QUICK_PAIRS = {"ter"}  # metrics whose pairs are costly of long texts alone
-_NAMES_OF_NONE = (None, "none")
-
-
-def load_cheap_utility(spec: MetricLike | None) -> Utility | None:
-    """The cheap utility that a setting names; None for "none"."""
-    return None if spec in _NAMES_OF_NONE else load_metric(spec)
 
 
 @settings
@@ -36,8 +27,7 @@ class Budget:
         regret: stop with a list as soon as what its choice is expected to lose is at most so many standard deviations
             of the list's expected utilities, such as 0.01; with a confidence, when both are met.
         cheap_utility: a utility whose values of all pairs are computed first and guide the search; each part of a sum
-            says by itself what it can, whatever its weight; None for none.
-        seed: of the random draws without a cheap utility.
+            says by itself what it can, whatever its weight.
         force: allow it for utilities whose pairs cost next to nothing.
 
     Raises:
@@ -47,8 +37,7 @@ class Budget:
     share: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
     confidence: Annotated[float, Field(gt=0, lt=1)] | None = None
     regret: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    cheap_utility: Annotated[MetricLike | None, Converted(load_cheap_utility)] = CHEAP
-    seed: Annotated[int, Field(ge=0)] = 0
+    cheap_utility: Annotated[MetricLike, Converted(load_metric)] = CHEAP
     force: bool = False
 
     @property
@@ -61,9 +50,9 @@ class Budget:
         return max(1, ceil(self.share * of))
 
     @property
-    def cheap(self) -> Utility | None:
+    def cheap(self) -> Utility:
         """The cheap utility."""
-        return load_cheap_utility(self.cheap_utility)
+        return load_metric(self.cheap_utility)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -72,8 +61,7 @@ class Budget:
             "share": self.share,
             "confidence": self.confidence,
             "regret": self.regret,
-            "cheap_utility": self.cheap and self.cheap.signature(),
-            "seed": self.seed,
+            "cheap_utility": self.cheap.signature(),
         }
 
     def check(self, utility: Utility) -> None:
@@ -85,8 +73,7 @@ class Budget:
         parts = [part for weight, part in utility.parts if weight]
         if not any(part.info.needs_references for part in parts):
             problem = f"{utility.signature()} reads each candidate by itself: there are no pairs"
-            fix = "Leave the budget out; rerank has one for candidates"
-            raise InputError(problem, where="budget", fix=fix)
+            raise InputError(problem, where="budget", fix="Leave the budget out")
         if self.force or any(part.costly_pairs for part in parts):
             return
         raise InputError(

@@ -9,7 +9,6 @@ at a stop than where the whole budget is used. They were fitted on lists of some
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from math import exp
@@ -45,10 +44,9 @@ FITTED = Path(__file__).with_name("constants.json")
 
 
 @cache
-def fitted_constants(file: Path = FITTED) -> Mapping[str, Constants]:
-    """Constants of "pairs" and of "scores", fitted on replays (docs/results/budget.md)."""
-    data = json.loads(file.read_text(encoding="utf-8"))
-    return {name: Constants(**constants) for name, constants in data.items()}
+def fitted_constants() -> Constants:
+    """Constants that were fitted on replays (docs/results/budget.md)."""
+    return Constants(**json.loads(FITTED.read_text(encoding="utf-8")))
 
 
 class Evidence(NamedTuple):
@@ -94,23 +92,22 @@ class Target:
         """Whether there is anything to meet."""
         return self.confidence is not None or self.regret is not None
 
-    def met(self, evidence: Evidence, of_scores: bool) -> bool:
+    def met(self, evidence: Evidence) -> bool:
         """Whether a choice may be left as it is."""
-        said = stated(evidence, of_scores, stopped=True)
+        said = stated(evidence, stopped=True)
         is_sure = self.confidence is None or said.confidence >= self.confidence
         is_small = self.regret is None or said.regret <= self.regret * said.spread
         return is_sure and is_small
 
 
-def stated(evidence: Evidence, of_scores: bool, *, stopped: bool) -> Statement:
+def stated(evidence: Evidence, *, stopped: bool) -> Statement:
     """The statement on a choice.
 
     Args:
         evidence: what is known of it.
-        of_scores: whether texts have one score each, and not one per pseudo-reference.
         stopped: whether the plan stops here, or has used up its budget.
     """
-    constants = fitted_constants()["scores" if of_scores else "pairs"]
+    constants = fitted_constants()
     sure = constants.confidence_at_stop if stopped else constants.confidence
     loss = constants.regret_at_stop if stopped else constants.regret
     odds = float(evidence.features @ np.array(sure)) - constants.margin

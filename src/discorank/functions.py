@@ -90,7 +90,6 @@ class ChoiceSettings(ListKeys, total=False):
     diverse: float | None
     choose: Literal["segment", "document"]
     strategy: Strategy | Literal["auto"]
-    budget: Budget | float | None
 
 
 class DecodeSettings(ChoiceSettings, total=False):
@@ -105,6 +104,7 @@ class DecodeSettings(ChoiceSettings, total=False):
     normalize_parts: Normalize
     shortlist: MetricLike | None
     top_k: int
+    budget: Budget | float | None
     keep_matrix: bool
 
 

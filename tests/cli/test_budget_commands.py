@@ -96,7 +96,6 @@ def test_other_budgets_are_other_runs(source: Path, tmp_path: Path, capsys: Capt
     assert decode(source, out, "-u", "ter", "--budget", "0.3") == 3
     for more in (
         ["--budget", "0.31"],
-        ["--budget", "0.3", "--budget-seed", "1"],
         ["--budget", "0.3", "--cheap-utility", "bleu"],
         ["--budget", "0.3", "--confidence", "0.9"],
         ["--budget", "0.3", "--regret", "0.1"],
@@ -119,8 +118,7 @@ def test_a_whole_budget_writes_the_rows_of_none(source: Path, tmp_path: Path) ->
     ("more", "found"),
     [
         (["-u", "chrf", "--budget", "0.1"], "--force-budget"),
-        (["-u", "ter", "--regret", "0.01"], "--regret"),
-        (["-u", "ter", "--budget-seed", "3"], "--budget SHARE"),
+        (["-u", "ter", "--regret", "0.01"], "--budget SHARE"),
         (["-u", "ter", "--budget", "0.1", "--regret", "0"], "regret"),
         (["-u", "ter", "--budget", "2"], "budget"),
         (["-u", "ter", "--budget", "0.1", "--save-utilities", "u"], "--save-utilities"),

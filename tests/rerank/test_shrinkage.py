@@ -188,7 +188,6 @@ def test_what_cannot_be_shrunk_is_refused(
     assert "--system-means" in refused("--shrink", "0.5", name="")
     assert "shrink" in refused("--shrink", "1.5")
     assert "standardised" in refused("--shrink", "0.5", "--normalize", "rank")
-    assert "budget" in refused("--shrink", "0.5", "--budget", "0.5")
     one = made(5)
     for row in one:
         row["candidates"] = row["candidates"][:1]

@@ -46,14 +46,12 @@ def blocks_of(matrix: FloatArray) -> Callable[[Request], FloatArray]:
     return lambda request: matrix[np.ix_(request.rows, request.columns)]
 
 
-def estimate_of(
-    matrix: FloatArray, cheap: FloatArray | None, pairs: int, **settings: object
-) -> Estimate:
+def estimate_of(matrix: FloatArray, cheap: FloatArray, pairs: int, **settings: object) -> Estimate:
     """The estimate for a list of equally weighted texts; cheap utilities are [H, R] or [K, H, R]."""
-    prior = None if cheap is None else cheap.reshape(-1, *matrix.shape)
+    prior = cheap.reshape(-1, *matrix.shape)
     num_rows, num_columns = matrix.shape
     weights = np.ones(num_columns)
-    steps = plan(weights, num_rows, prior=prior, pairs=pairs, **settings)  # type: ignore[arg-type]
+    steps = plan(weights, num_rows, None, prior, pairs=pairs, **settings)  # type: ignore[arg-type]
     return drive(steps, blocks_of(matrix))
 
 

@@ -14,24 +14,10 @@ from hypothesis import strategies as st
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.budget.plan import num_pairs, plan
 from discorank.rerank.budget.posterior import Request
-from discorank.rerank.engines.expectation import expected_utility
 
 from .lists import blocks_of, drive, estimate_of, matrices, regret_of
 
 BOUNDED = bounded(max_examples=60, deadline=None, database=None, print_blob=True)
-
-
-@pytest.mark.parametrize("without_self", [False, True])
-def test_a_budget_of_all_pairs_is_exact_to_the_bit(without_self: bool) -> None:
-    matrix, cheap = matrices(0)
-    weights = np.random.default_rng(1).integers(1, 4, len(matrix)).astype(np.float64)
-    own = np.ones(len(matrix)) if without_self else None
-    steps = plan(weights, len(matrix), own, cheap[None], pairs=matrix.size)
-    estimate = drive(steps, blocks_of(matrix))
-    assert estimate.values.tobytes() == expected_utility(matrix, weights, own).tobytes()
-    assert (estimate.spent.pairs, estimate.spent.of) == (matrix.size, matrix.size)
-    assert (estimate.spent.confidence, estimate.spent.regret) == (1.0, 0.0)
-    assert estimate.spent.computed.all()
 
 
 @given(
@@ -39,7 +25,6 @@ def test_a_budget_of_all_pairs_is_exact_to_the_bit(without_self: bool) -> None:
     st.integers(1, 9),
     st.integers(1, 80),
     st.integers(1, 4),
-    st.booleans(),
     st.booleans(),
     st.integers(0, 3),
 )
@@ -49,7 +34,6 @@ def test_no_plan_exceeds_its_budget_or_asks_twice(
     num_columns: int,
     pairs: int,
     nbest: int,
-    has_prior: bool,
     without_self: bool,
     seed: int,
 ) -> None:
@@ -58,16 +42,14 @@ def test_no_plan_exceeds_its_budget_or_asks_twice(
     weights = random.integers(0, 3, num_columns).astype(np.float64)
     weights[0] = 2.0
     own = np.minimum(weights, 1.0) if without_self and num_rows == num_columns else None
-    prior = None
-    if has_prior:
-        prior = matrix + random.normal(size=(2, *matrix.shape))
+    prior = matrix + random.normal(size=(2, *matrix.shape))
     asked = np.zeros(matrix.shape, np.int64)
 
     def answered(request: Request) -> FloatArray:
         asked[np.ix_(request.rows, request.columns)] += 1
         return matrix[np.ix_(request.rows, request.columns)]
 
-    steps = plan(weights, num_rows, own, prior, pairs=pairs, nbest=nbest, seed=seed)
+    steps = plan(weights, num_rows, own, prior, pairs=pairs, nbest=nbest)
     estimate = drive(steps, answered)
     assert asked.max() <= 1
     assert asked.sum() == estimate.spent.pairs <= pairs
@@ -75,8 +57,7 @@ def test_no_plan_exceeds_its_budget_or_asks_twice(
     assert estimate.spent.of == matrix.size
     assert 0 <= estimate.spent.confidence <= 1
     assert not estimate.spent.regret < 0
-    if pairs < matrix.size:
-        assert not asked[:, weights == 0].any()
+    assert not asked[:, weights == 0].any()
 
 
 @given(
@@ -113,7 +94,6 @@ def test_two_texts_of_a_symmetric_utility_are_one_pair(
         prior[None],
         pairs=pairs,
         nbest=nbest,
-        seed=seed,
         square=True,
         symmetric=True,
         addend=addend if has_addend else None,
@@ -121,10 +101,9 @@ def test_two_texts_of_a_symmetric_utility_are_one_pair(
     estimate = drive(steps, answered)
     both = asked + asked.T - np.diag(asked.diagonal())
     assert estimate.spent.of == num_pairs(size, size, True) == size * (size + 1) // 2
-    if pairs < estimate.spent.of:
-        assert both.max() <= 1
-        assert asked.sum() == estimate.spent.pairs <= pairs
-        assert estimate.spent.computed.tolist() == (both > 0).tolist()
+    assert both.max() <= 1
+    assert asked.sum() == estimate.spent.pairs <= pairs
+    assert estimate.spent.computed.tolist() == (both > 0).tolist()
     computed = estimate.spent.computed
     np.testing.assert_array_equal(estimate.utilities[computed], (matrix + addend)[computed])
     assert np.isnan(estimate.utilities[~computed]).all()
@@ -132,7 +111,7 @@ def test_two_texts_of_a_symmetric_utility_are_one_pair(
 
 def test_the_same_every_time() -> None:
     matrix, cheap = matrices(3)
-    first, second = (estimate_of(matrix, cheap, 60, seed=5) for _ in range(2))
+    first, second = (estimate_of(matrix, cheap, 60) for _ in range(2))
     assert first.values.tobytes() == second.values.tobytes()
     assert first.spent.computed.tobytes() == second.spent.computed.tobytes()
     assert first.spent[:5] == second.spent[:5]
@@ -201,19 +180,6 @@ def test_places_of_a_ranking_all_have_values() -> None:
     matrix, cheap = matrices(4, noise=0.1)
     estimate = estimate_of(matrix, cheap, 150, nbest=9, square=True)
     assert np.isfinite(estimate.values).sum() >= 9
-
-
-def test_one_column_of_costly_scores() -> None:
-    """A judge of candidates: the best by cheap scores are asked first, and the best is found with a part of them."""
-    found = 0
-    for seed in range(30):
-        random = np.random.default_rng(seed)
-        quality = random.normal(size=(30, 1))
-        cheap = quality + 0.4 * random.normal(size=(30, 3))
-        estimate = estimate_of(quality, cheap.T[:, :, None], 12)
-        assert estimate.spent.pairs <= 12
-        found += int(np.nanargmax(estimate.values)) == int(np.argmax(quality))
-    assert found >= 28
 
 
 def test_equal_utilities_are_no_trouble() -> None:

@@ -17,7 +17,7 @@ from discorank.rerank.budget.statement import (
 
 # a confidence of 0.9 and a regret of 0.04 spreads, 100 pairs that are a quarter of those of 16 candidates
 POSTERIOR = (1, log(9), log(0.04), 0, log(0.25), 0, 0, log(0.2), log(0.1), log(0.3))
-FEATURES = np.array([*POSTERIOR, log(3), 0, log(3), 0, 0.5, log(1.4), 0])
+FEATURES = np.array([*POSTERIOR, log(3), 0, log(3), 0, 0.5, log(1.4)])
 EVIDENCE = Evidence(0.5, FEATURES)
 
 
@@ -39,7 +39,7 @@ def line(of: int, size: float) -> tuple[float, ...]:
 def constants(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the posterior says, and half of its odds at a stop."""
     ours = Constants(line(1, 1.0), line(2, 1.0), line(1, 0.5), line(2, 1.0), 1.0, log(3))
-    monkeypatch.setattr(statement, "fitted_constants", lambda: {"pairs": ours})
+    monkeypatch.setattr(statement, "fitted_constants", lambda: ours)
 
 
 def odds(share: float) -> float:
@@ -49,10 +49,10 @@ def odds(share: float) -> float:
 @pytest.mark.usefixtures("constants")
 def test_a_statement_by_hand() -> None:
     raw = odds(0.9)
-    said = stated(EVIDENCE, of_scores=False, stopped=False)
+    said = stated(EVIDENCE, stopped=False)
     assert odds(said.confidence) == pytest.approx(raw - 1)
     assert (said.regret, said.spread) == pytest.approx((0.06, 0.5))
-    at_stop = stated(EVIDENCE, of_scores=False, stopped=True)
+    at_stop = stated(EVIDENCE, stopped=True)
     assert odds(at_stop.confidence) == pytest.approx(raw / 2 - 1)
 
 
@@ -67,14 +67,13 @@ def test_every_bound_of_a_target_is_met() -> None:
         (Target(0.52, 0.119), False),
         (Target(0.52, 0.121), True),
     ):
-        assert target.met(EVIDENCE, of_scores=False) is is_met
+        assert target.met(EVIDENCE) is is_met
 
 
-@pytest.mark.parametrize("of_scores", [False, True])
 @pytest.mark.parametrize("stopped", [False, True])
-def test_the_constants_say_more_where_more_is_known(of_scores: bool, stopped: bool) -> None:
-    before = stated(changed(odds=0.0, loss=log(0.2)), of_scores, stopped=stopped)
-    after = stated(changed(odds=log(99), loss=log(0.002)), of_scores, stopped=stopped)
+def test_the_constants_say_more_where_more_is_known(stopped: bool) -> None:
+    before = stated(changed(odds=0.0, loss=log(0.2)), stopped=stopped)
+    after = stated(changed(odds=log(99), loss=log(0.002)), stopped=stopped)
     assert 0 < before.confidence < after.confidence < 1
     assert after.regret < before.regret
 
@@ -82,4 +81,4 @@ def test_the_constants_say_more_where_more_is_known(of_scores: bool, stopped: bo
 def test_regrets_have_a_most() -> None:
     """Of evidence unlike any other a loss is not said to be more than a few spreads."""
     strange = changed(tails=log(1e12), noise=log(1e-8), candidates=log(250), loss=log(3), gap=0.0)
-    assert stated(strange, of_scores=False, stopped=False).regret <= exp(1) * strange.spread
+    assert stated(strange, stopped=False).regret <= exp(1) * strange.spread

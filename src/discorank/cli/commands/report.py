@@ -36,8 +36,7 @@ from ...report.choices import ChosenRun, read_run
 from ...report.choices import explained as shown_list
 from ...report.differences import difference_data, difference_lines, differences
 from ...report.explanation import FEATURES, ON_A_PAGE, explanation_text, meanings
-from ...report.page import rendered
-from ...report.plots import plot_package, template_package
+from ...report.page import plot_package, rendered, template_package
 from ...rerank.budget.settings import Budget
 from ...rerank.capabilities import SINGLE_LISTS
 from ...rerank.engines.local import LocalEngine
@@ -168,12 +167,13 @@ def diff(options: DiffOptions, input: InputOptions) -> None:
     else:
         with input.opened() as lists:
             records = [entry.record for entry in lists if entry.record is not None]
-    two_runs = differences((first, second), chosen, records)
+    differing = differences(chosen, records)
     if options.format == "json":
-        lines = (as_line(difference_data(one)).decode() for one in two_runs.differing)
+        lines = (as_line(difference_data(one)).decode() for one in differing)
         sys.stdout.writelines(lines)
     else:
-        sys.stdout.writelines(f"{line}\n" for line in difference_lines(two_runs, options.limit))
+        shown = difference_lines((first, second), chosen, differing, options.limit)
+        sys.stdout.writelines(f"{line}\n" for line in shown)
 
 
 def with_reasons(
@@ -269,9 +269,8 @@ def decider_of(run: ChosenRun, options: MetricOptions, prior: str | None) -> MBR
 
 def _budget(saved: Mapping[str, Any], metrics: Iterator[Utility]) -> Budget:
     """The budget of a run; the run has shown that it may be, so it is forced."""
-    plain = {name: saved[name] for name in ("confidence", "regret", "seed")}
-    cheap = None if saved["cheap_utility"] is None else next(metrics)
-    return Budget(saved["share"], cheap_utility=cheap, force=True, **plain)
+    plain = {name: saved[name] for name in ("share", "confidence", "regret")}
+    return Budget(cheap_utility=next(metrics), force=True, **plain)
 
 
 def _reranker(run: ChosenRun, metrics: Iterator[Utility], prior: str | None) -> Reranker:
@@ -283,9 +282,6 @@ def _reranker(run: ChosenRun, metrics: Iterator[Utility], prior: str | None) -> 
     decoder = None
     if EXPECTED in features:
         decoder = MBRDecoder(next(metrics), **_expectation(run, saved[EXPECTED], prior))
-    budget = None
-    if "budget" in saved:
-        budget = _budget(saved["budget"], metrics)
     shrinkage = {name: saved[name] for name in setting_names(Shrinkage) if name in saved}
     return Reranker(
         features,
@@ -294,7 +290,6 @@ def _reranker(run: ChosenRun, metrics: Iterator[Utility], prior: str | None) -> 
         nbest=None,
         strategy=saved["strategy"],
         decoder=decoder,
-        budget=budget,
     )
 
 

@@ -26,7 +26,7 @@ from ...rerank.reranker import (
 from ...rerank.runs.first_pass import first_path, means_path, saved_means, with_scores
 from ...rerank.shrinkage import SecondPass, Shrinkage
 from ..options import command, needed
-from ..options.decoders import BudgetOptions, DecoderOptions, EngineSettings, MetricOptions
+from ..options.decoders import DecoderOptions, EngineSettings, MetricOptions
 from ..options.inputs import InputOptions
 from ..options.output_formats import RunOptions
 from ..running import check_not_input, run_decider
@@ -87,7 +87,6 @@ class RerankerOptions:
 def rerank(
     input: InputOptions,
     features: FeatureOptions,
-    budget: BudgetOptions,
     reranker: RerankerOptions,
     decoder: DecoderOptions,
     run: RunOptions,
@@ -113,7 +112,6 @@ def rerank(
         run.every_rank(reranker.choice),
         reranker.order,
         expected,
-        budget.loaded(metrics),
     )
     if made.shrinkage.shrink and EXPECTED in chosen:
         likes_average = "a consensus prefers systems that are like the others"

@@ -14,7 +14,7 @@ from ...metrics.metric_settings import MetricSettings
 from ...metrics.mixture import Utility
 from ...metrics.registry import MetricLike, Spec, load_metric
 from ...metrics.spec.checked_settings import Composed, Field, Internal, Rare, settings
-from ...rerank.budget.settings import CHEAP, Budget, load_cheap_utility
+from ...rerank.budget.settings import CHEAP, Budget
 from ...rerank.capabilities import (
     ALL_PAIRS,
     EVERY_VALUE,
@@ -211,14 +211,12 @@ class BudgetOptions:
     """A budget of pairs for utilities whose pairs are costly.
 
     Args:
-        budget: compute at most this share of the pairs of each list, such as 0.1, or in rerank read this share of its
-            candidates; discorank docs choosing.
+        budget: compute at most this share of the pairs of each list, such as 0.1; discorank docs choosing.
         confidence: stop with a list when its choice is that of all pairs with at least this probability, such as 0.95.
         regret: stop with a list when its choice is expected to lose at most so many standard deviations of the list's
             expected utilities, such as 0.01; beside --confidence, when both are met.
         cheap_utility: a utility all of whose pairs are computed first and guide the search, or a sum, each part of
-            which guides it; none for none.
-        budget_seed: of the random draws without a cheap utility.
+            which guides it.
         force_budget: allow a budget where pairs cost next to nothing, as with chrf or bertscore.
     """
 
@@ -232,7 +230,6 @@ class BudgetOptions:
     confidence: Annotated[float, Field(gt=0, lt=1)] | None = None
     regret: Annotated[Annotated[float, Field(gt=0, allow_inf_nan=False)] | None, Rare()] = None
     cheap_utility: Annotated[str, Rare()] = CHEAP
-    budget_seed: Annotated[int, Field(ge=0), Rare()] = 0
     force_budget: Annotated[bool, Rare()] = False
 
     def __post_init__(self) -> None:
@@ -244,13 +241,11 @@ class BudgetOptions:
         """The budget; None without one."""
         if self.budget is None:
             return None
-        cheap = load_cheap_utility(self.cheap_utility)
         return Budget(
             self.budget,
             confidence=self.confidence,
             regret=self.regret,
-            cheap_utility=cheap and metrics.without_model().adapted(cheap),
-            seed=self.budget_seed,
+            cheap_utility=metrics.without_model().adapted(load_metric(self.cheap_utility)),
             force=self.force_budget,
         )
 
