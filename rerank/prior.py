@@ -140,9 +140,7 @@ def load_prior(spec: Prior | str | Path | None) -> Prior | None:
     """
     if spec is None or isinstance(spec, Prior):
         return spec
-    if not isinstance(spec, str | Path):
-        raise InputError(f"found {excerpt(spec)}, expected a file", where="prior", fix=_FIX)
-    return read_prior(read_object(spec, _FIX), str(spec))
+    return read_prior(read_object(spec, "prior", _FIX), str(spec))
 
 
 def check_strength(prior: object, strength: float) -> None:
@@ -163,8 +161,10 @@ def read_prior(data: Any, where: str = "prior") -> Prior:
     return build(Prior, {**values, "systems": tuple(systems.items())}, where)
 
 
-def read_object(path: str | Path, fix: str) -> Any:
-    """The value in a small JSON file whose keys stand once."""
+def read_object(path: object, setting: str, fix: str) -> Any:
+    """Return the value in a small JSON file that a setting names; a key may occur only once."""
+    if not isinstance(path, str | Path):
+        raise InputError(f"found {excerpt(path)}, expected a file", where=setting, fix=fix)
     return parse_small_json(read_small_file(path, fix), str(path), fix, unique_members)
 
 

@@ -150,7 +150,7 @@ def load_means(spec: SystemMeans | Mapping[str, Any] | str | Path | None) -> Sys
     if isinstance(spec, Mapping):
         rows = {name: dict.fromkeys(("mean", "low", "high"), spec[name]) for name in spec}
         return SystemMeans(built_by_system(SystemMean, rows, "system_means", _FIX))
-    data = read_object(spec, _FIX)
+    data = read_object(spec, "system_means", _FIX)
     return SystemMeans(values_by_system(SystemMean, data, (KIND, FORMAT), str(spec), _FIX))
 
 

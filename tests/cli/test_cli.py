@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 import os
@@ -18,7 +17,7 @@ import yaml
 from discorank.cli import main as command
 from discorank.cli.commands.check import check
 from discorank.cli.commands.decode import decode
-from discorank.cli.main import MODULES, main
+from discorank.cli.main import command_of, main
 
 from ..support.lists import made_lists, write_lists
 
@@ -101,9 +100,7 @@ def test_no_config_raises_anything_but_our_errors(
     monkeypatch.chdir(tmp_path)
     tried: set[str] = set()
     for name in ("decode", "rerank", "explain", "score", "check", "convert", "metrics"):
-        options = getattr(
-            importlib.import_module(f"discorank.cli.commands.{MODULES.get(name, name)}"), name
-        )
+        options = command_of(name)
         writes = ["--set", f"output={tmp_path}/out"] * (name not in ("explain", "check", "metrics"))
         for key in options.types if everything else options.types.keys() - tried:
             tried.add(key)

@@ -44,6 +44,8 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     ("decode lists.jsonl -u chrf --nbset 3", 2, "--nbset --nbest"),
     ("decode lists.jsonl -u chrf --nbset=3", 2, "--nbset --nbest"),
     ("decode lists.jsonl -u chrf -q", 2, "-q --quiet"),
+    ("score --lists lists.jsonl --at 1 4", 2, "--lists --at pass-at vote("),
+    ("decode lists.jsonl -u chrf --draws 3", 2, "--draws compare"),
     ("decode lists.jsonl more.jsonl -u chrf", 2, "more.jsonl"),
     ("decode lists.jsonl -u chrf --nbest", 2, "--nbest"),
     ("decode lists.jsonl -u chrf --nbest 0", 2, "--nbest: 0"),

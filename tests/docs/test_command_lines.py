@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from discorank.cli.main import main
-from discorank.report import plots
+from discorank.report import page as report_page
 
 from ..support.serving import serving
 from .command_lines import EXCEPTIONS, PAGES, Shown, shown_on, words_of
@@ -33,7 +33,7 @@ pytestmark = [
 @pytest.fixture(autouse=True)
 def figures_are_blank(monkeypatch: pytest.MonkeyPatch) -> None:
     """No page shows the output of `report`, whose figures tests/report draws."""
-    monkeypatch.setattr(plots, "image", lambda figure, about: plots.Plot("data:,", about))
+    monkeypatch.setattr(report_page, "image", lambda figure: "data:,")
 
 
 @pytest.fixture(scope="module")

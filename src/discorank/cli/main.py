@@ -164,17 +164,37 @@ def _run(arguments: list[str]) -> int:
     words, rest = arguments[:num_words], arguments[num_words:]
     if len(words) < num_words or words[-1] not in names:
         return _overview(words[num_words - 1 :] + rest, names, is_training)
-    attribute = words[-1].replace("-", "_")
     # there are libraries that panic when they are half imported
     with put_off(), _uncollected():
         from ..metrics.execution.close_at_end import close_all_at_end
         from ..metrics.storage.limits import use_limits
 
-        module = MODULES.get(" ".join(words), attribute)
-        command: Any = import_module(f".commands.{module}", __package__)
+        command = command_of(" ".join(words))
+    command.parser.elsewhere = elsewhere
     # this command's limits, caches and quiet end with it
     with use_limits(), close_all_at_end(), own_quiet():
-        return int(getattr(command, attribute).run(rest))
+        return int(command.run(rest))
+
+
+def command_of(name: str) -> Any:
+    """The `Command` of a subcommand, or of a kind of training: ``train rst``."""
+    attribute = name.split()[-1].replace("-", "_")
+    module = import_module(f".commands.{MODULES.get(name, attribute)}", __package__)
+    return getattr(module, attribute)
+
+
+def elsewhere(option: str) -> str:
+    """The commands that have an option, and an example of the first with it; empty where none has it."""
+    kinds = [f"train {kind}" for kind in KINDS]
+    commands = [command_of(name) for name in [*SUBCOMMANDS, *kinds] if name != "train"]
+    having = [command for command in commands if option in command.parser._option_string_actions]
+    if not having:
+        return ""
+    names = ", ".join(f"discorank {command.name}" for command in having)
+    for line in having[0].parser.examples:
+        if option in line.split():
+            return f"{option} is an option of {names}: {line}"
+    return f"{option} is an option of {names}"
 
 
 def _overview(arguments: list[str], names: Mapping[str, str], is_training: bool) -> int:

@@ -422,7 +422,7 @@ def story(run: ChosenRun) -> list[str]:
     names = [without_settings(as_typed(signature)) for signature in run.signatures]
     metrics = " and ".join(names) or "features"
     sentences = [f"{with_noun(num_lists, 'list was', 'lists were')} decided by {metrics}."]
-    gaps = finite_gaps(run)
+    gaps = _finite_gaps(run)
     if gaps:
         winner = "The winner is" if len(gaps) == 1 else "In the middle list the winner is"
         sentences.append(f"{winner} ahead of the runner-up by {number(median(gaps))}.")
@@ -440,7 +440,7 @@ def story(run: ChosenRun) -> list[str]:
     return sentences
 
 
-def finite_gaps(run: ChosenRun) -> list[float]:
+def _finite_gaps(run: ChosenRun) -> list[float]:
     """How far winners are ahead, of lists with more than one text."""
     return [row.gap for row in run.rows.values() if row.gap is not None and isfinite(row.gap)]
 

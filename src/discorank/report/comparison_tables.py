@@ -58,21 +58,24 @@ def comparison_tables(comparison: SystemComparison) -> list[Table]:
     correction = CORRECTED[comparison.settings.get("correction", "none")]
     tables = [*ranking_tables(comparison), *baseline_tables(comparison)]
     for human in comparison.human:
-        tables.append(scores_table(human.scores, level, "human", correction))
-        pairs = [{"human": human.scores.name, **row} for row in pair_rows(human.scores)]
-        tables.append(Table("", (), pairs, "human_pairs", ("human", "a", "b")))
-        if len(human.scores.systems) > 1:
-            tables.append(pairs_table(human.scores, level))
+        tables += _verdict_tables(human.scores, level, "human", correction)
         if comparison.metrics:
             tables += agreement_tables(human)
     for scores in comparison.metrics:
-        tables.append(scores_table(scores, level, "metric", correction))
-        pairs = [{"metric": scores.name, **row} for row in pair_rows(scores)]
-        tables.append(Table("", (), pairs, "pairs", ("metric", "a", "b")))
-        if len(scores.systems) > 1:
-            tables.append(pairs_table(scores, level))
+        tables += _verdict_tables(scores, level, "metric", correction)
     units = [{"metric": m.name, "unit": m.unit, "number": m.units} for m in comparison.metrics]
     return [*tables, Table("", (), units, "units", ("metric",)), *people_tables(comparison)]
+
+
+def _verdict_tables(scores: Verdicts, level: float, key: str, correction: str) -> list[Table]:
+    """The scores and the tests of all pairs, under a metric or people's scores."""
+    pairs = [{key: scores.name, **row} for row in pair_rows(scores)]
+    name = "human_pairs" if key == "human" else "pairs"
+    tables = [
+        scores_table(scores, level, key, correction),
+        Table("", (), pairs, name, (key, "a", "b")),
+    ]
+    return [*tables, pairs_table(scores, level)] if len(scores.systems) > 1 else tables
 
 
 def score_rows(scores: Verdicts, level: float) -> list[dict[str, Any]]:

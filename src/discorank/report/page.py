@@ -1,32 +1,30 @@
-"""The page: templates filled in, with a policy that lets nothing but its own script and style run.
+"""The page of ``discorank report``: templates filled in with tables, and a figure of the scores under each metric.
 
 Texts from outside reach the page in two ways only: escaped by the templates, or as data that the script shows as text.
+The page's policy lets nothing but its own script and style run. A figure is an image of its own, drawn by matplotlib as
+SVG in a data URL: nothing in it can reach the page, whatever systems are called.
 """
 
 from __future__ import annotations
 
+import io
+import re
 from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
+from warnings import catch_warnings, filterwarnings
 
+from ..metrics.optional_packages import imported
 from ..metrics.registry import as_typed
 from ..rerank.selection.comparison import MetaEvaluation, SystemComparison
 from ..rerank.selection.significance import Verdicts
 from ..tables import Table
-from . import plots
-from .choices import (
-    ChosenRun,
-    as_data,
-    as_island,
-    cautions,
-    documents,
-    finite_gaps,
-    has_marks,
-    story,
-)
+from .choices import ChosenRun, as_data, as_island, cautions, documents, has_marks, story
 from .comparison_tables import (
     agreement_tables,
     baseline_tables,
@@ -35,18 +33,39 @@ from .comparison_tables import (
     ranking_tables,
     scores_table,
 )
-from .plots import Plot, template_package
-from .summary_text import believed, lead, plain, summary, with_noun
+from .summary_text import believed, cut, lead, plain, summary, with_noun
 
 SCRIPTS = ("words.js", "showing.js", "documents.js", "lists.js")
 WIDEST = 1_000  # columns of letters: the page scrolls a wide table, so it is one
 MAX_PAIRS = 40  # systems of whose pairs a table is shown
+WIDTH_INCHES, ROW_INCHES = 4.4, 0.2  # of a figure, and of a system in it
+NAME_LETTERS, AXIS_LETTERS = 22, 48  # of names next to a row, and under the axis
+MARK, SPAN, MUTED = "#14518c", "#7ba7d7", "#6b7280"
+DASHED = (0, (3, 2))
+SETTINGS = {
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "discorank",  # ids inside the SVG are the same in every run
+    "text.parse_math": False,  # a $ in a name is a $
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.edgecolor": MUTED,
+    "grid.color": "#e2e5ea",
+}
+_UNNAMED = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 class Figure(NamedTuple):
-    """A plot with its caption."""
+    """A figure as an image.
 
-    plot: Plot
+    Args:
+        source: a data URL.
+        about: read out instead of the image.
+        caption: under the image.
+    """
+
+    source: str
+    about: str
     caption: str
 
 
@@ -54,9 +73,20 @@ class Section(NamedTuple):
     """The view of a metric, or of a dimension of human scores."""
 
     name: str
-    figures: list[Figure]
+    figure: Figure
     tables: list[Table]
     is_open: bool = False
+
+
+def template_package() -> Any:
+    """jinja2; raises ModelLoadError where it is missing."""
+    return imported("jinja2", "report")
+
+
+def plot_package() -> Any:
+    """matplotlib with its figures, without a screen; raises ModelLoadError where it is missing."""
+    imported("matplotlib.figure", "report")
+    return imported("matplotlib", "report")
 
 
 def rendered(comparison: SystemComparison | None, chosen: ChosenRun | None) -> str:
@@ -80,7 +110,6 @@ def rendered(comparison: SystemComparison | None, chosen: ChosenRun | None) -> s
             "run": chosen,
             "story": story(chosen),
             "warnings": cautions(chosen),
-            "figures": _chosen_figures(chosen),
             "has_marks": has_marks(chosen),
             "data": as_markup(as_island(as_data(chosen))),
         }
@@ -156,48 +185,79 @@ def _comparison_values(comparison: SystemComparison, as_markup: Any) -> dict[str
 
 
 def _metric_section(comparison: SystemComparison, scores: Verdicts, is_open: bool) -> Section:
-    """The figure of a metric, its scores, and its table of pairs where that is not too large."""
-    tables = [scores_table(scores, comparison.level, "metric")]
-    if 1 < len(scores.systems) <= MAX_PAIRS:
-        tables.append(pairs_table(scores, comparison.level))
-    return Section(as_typed(scores.name), [_score_figure(scores, comparison)], tables, is_open)
-
-
-def _score_figure(scores: Verdicts, comparison: SystemComparison) -> Figure:
-    """The scores of systems with their intervals."""
-    level = comparison.level
-    by_people = "" if scores in comparison.metrics else "People's scores. "
-    has_lines = len({scores.clusters[s] for s in scores.order}) > 1
-    lines = "; dashed lines part the ranks" if has_lines else ""
-    caption = f"{by_people}Scores with {100 * (1 - level):g} % intervals{lines}."
-    return Figure(plots.bars(scores, level), caption)
+    """The figure and the tables of a metric."""
+    tables = _score_tables(comparison, scores, "metric")
+    return Section(as_typed(scores.name), _score_figure(scores, comparison), tables, is_open)
 
 
 def _human_section(comparison: SystemComparison, human: MetaEvaluation) -> Section:
-    """The figures and tables of a dimension of human scores."""
-    figures = [_score_figure(human.scores, comparison)]
-    unnamed = "; too many systems for names" if len(human.scores.systems) > plots.MAX_NAMES else ""
-    legend = f"better is right and up; bars are intervals{unnamed}"
-    for metric in comparison.metrics:
-        caption = f"{as_typed(metric.name)} against people; {legend}."
-        figures.append(Figure(plots.against_people(metric, human), caption))
-    tables = [scores_table(human.scores, comparison.level, "human")]
-    if 1 < len(human.scores.systems) <= MAX_PAIRS:
-        tables.append(pairs_table(human.scores, comparison.level))
-    return Section(human.scores.name, figures, [*tables, *agreement_tables(human)])
+    """The figure and the tables of a dimension of human scores."""
+    tables = [*_score_tables(comparison, human.scores, "human"), *agreement_tables(human)]
+    return Section(human.scores.name, _score_figure(human.scores, comparison), tables)
 
 
-def _chosen_figures(run: ChosenRun) -> list[Figure]:
-    """Histograms of the winners' lead and of their places in the lists."""
-    figures = []
-    gaps = finite_gaps(run)
-    if gaps:
-        plot = plots.histogram(gaps, "how far the winner is ahead of the runner-up")
-        caption = "Near 0 the choice hardly matters, or the utility cannot tell."
-        figures.append(Figure(plot, caption))
-    indices = [float(row.index) for row in run.rows.values()]
-    if indices:
-        plot = plots.histogram(indices, "number of the chosen candidate in its list", whole=True)
-        caption = "Candidates are counted from 0, in the order of the input."
-        figures.append(Figure(plot, caption))
-    return figures
+def _score_tables(comparison: SystemComparison, scores: Verdicts, key: str) -> list[Table]:
+    """The scores of systems, and p of their pairs where that table is not too large."""
+    tables = [scores_table(scores, comparison.level, key)]
+    if 1 < len(scores.systems) <= MAX_PAIRS:
+        tables.append(pairs_table(scores, comparison.level))
+    return tables
+
+
+def _score_figure(scores: Verdicts, comparison: SystemComparison) -> Figure:
+    """A forest plot: the scores of systems with their intervals, best on top."""
+    order = scores.order
+    intervals = f"{100 * (1 - comparison.level):g} % intervals"
+    by_people = "" if scores in comparison.metrics else "People's scores. "
+    has_lines = len({scores.clusters[s] for s in order}) > 1
+    lines = "; dashed lines part the ranks" if has_lines else ""
+    about = f"{scores.name}: scores of {len(order)} systems with {intervals}, best first"
+    with _drawing() as package:
+        figure, axes = _rows_figure(package, [scores.systems[s] for s in order])
+        for row, s in enumerate(order):
+            score, low, high = scores.scores[s], scores.low[s], scores.high[s]
+            if low is not None and high is not None:
+                axes.plot([low, high], [row, row], color=SPAN, linewidth=3.2)
+            if score is not None:
+                axes.plot([score], [row], "o", color=MARK, markersize=4)
+            if row and scores.clusters[s] != scores.clusters[order[row - 1]]:
+                axes.axhline(row - 0.5, color=MUTED, linewidth=0.6, linestyle=DASHED)
+        direction = "" if scores.higher_is_better else " (lower is better)"
+        axes.set_xlabel(f"{_label(scores.name, AXIS_LETTERS)}{direction}")
+        caption = f"{by_people}Scores with {intervals}{lines}."
+        return Figure(image(figure), _UNNAMED.sub(" ", about), caption)
+
+
+@contextmanager
+def _drawing() -> Iterator[Any]:
+    """matplotlib with the settings of the page's figures, whatever the user's own are."""
+    package = plot_package()
+    with package.rc_context(), catch_warnings():
+        package.rcdefaults()
+        package.rcParams.update(SETTINGS)
+        filterwarnings("ignore", message=r"(?s).*[Gg]lyph")  # the page's reader has other fonts
+        yield package
+
+
+def _rows_figure(package: Any, names: Sequence[str]) -> tuple[Any, Any]:
+    """A figure with a row per name, the first on top, and its axes."""
+    n = max(1, len(names))
+    figure = package.figure.Figure((WIDTH_INCHES, n * ROW_INCHES + 0.6), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_ylim(n - 0.4, -0.6)
+    axes.set_yticks(range(len(names)), [_label(name, NAME_LETTERS) for name in names])
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x")
+    return figure, axes
+
+
+def _label(text: str, longest: int) -> str:
+    """A name as a figure can show it: on one line, without control characters, not too long."""
+    return cut(_UNNAMED.sub(" ", text), longest)
+
+
+def image(figure: Any) -> str:
+    """A figure as SVG in a data URL."""
+    written = io.BytesIO()
+    figure.savefig(written, format="svg", metadata={"Date": None})
+    return f"data:image/svg+xml;base64,{b64encode(written.getvalue()).decode()}"

@@ -36,8 +36,7 @@ from ...report.choices import ChosenRun, read_run
 from ...report.choices import explained as shown_list
 from ...report.differences import difference_data, difference_lines, differences
 from ...report.explanation import FEATURES, ON_A_PAGE, explanation_text, meanings
-from ...report.page import rendered
-from ...report.plots import plot_package, template_package
+from ...report.page import plot_package, rendered, template_package
 from ...rerank.budget.settings import Budget
 from ...rerank.capabilities import SINGLE_LISTS
 from ...rerank.engines.local import LocalEngine
@@ -168,12 +167,13 @@ def diff(options: DiffOptions, input: InputOptions) -> None:
     else:
         with input.opened() as lists:
             records = [entry.record for entry in lists if entry.record is not None]
-    two_runs = differences((first, second), chosen, records)
+    differing = differences(chosen, records)
     if options.format == "json":
-        lines = (as_line(difference_data(one)).decode() for one in two_runs.differing)
+        lines = (as_line(difference_data(one)).decode() for one in differing)
         sys.stdout.writelines(lines)
     else:
-        sys.stdout.writelines(f"{line}\n" for line in difference_lines(two_runs, options.limit))
+        shown = difference_lines((first, second), chosen, differing, options.limit)
+        sys.stdout.writelines(f"{line}\n" for line in shown)
 
 
 def with_reasons(

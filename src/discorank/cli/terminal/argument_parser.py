@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from textwrap import wrap
 from typing import Any, NoReturn
@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from ...printable import printable
 
 WIDTH = 98  # of the names of further options
+CLOSE = 0.8  # how similar a misspelt option is to the one that was meant
 
 
 class HelpAll(argparse.Action):
@@ -35,6 +36,7 @@ class PrintableParser(argparse.ArgumentParser):
         self._headings: list[tuple[Any, str]] = []  # groups of options, and what is said of them
         self.first: list[str] = []  # the options that the short help explains, by their names
         self.examples: list[str] = []  # command lines
+        self.elsewhere: Callable[[str], str] = lambda option: ""  # which other commands have it
 
     def add_heading(self, title: str, about: str) -> Any:
         """A group of options; where none is shown, its title is not either."""
@@ -55,17 +57,23 @@ class PrintableParser(argparse.ArgumentParser):
 
     def _unknown(self, rest: Sequence[str]) -> str:
         """The error of arguments that nothing takes."""
-        wrong = next((text for text in rest if text.startswith("-") and text != "-"), None)
-        if wrong is None:
+        wrong = [text.partition("=")[0] for text in rest if text.startswith("-") and text != "-"]
+        if not wrong:
             return f"unexpected argument {rest[0]}"
-        name = wrong.partition("=")[0]
+        name = wrong[0]
+        near = self._nearest(name, CLOSE)
+        hint = "" if near else next(filter(None, map(self.elsewhere, wrong)), "")
+        if not hint and (near := near or self._nearest(name)):
+            hint = f"did you mean {near}?"
+        return f"unknown option {name}; {hint}" if hint else f"unknown option {name}"
+
+    def _nearest(self, name: str, cutoff: float = 0.6) -> str | None:
+        """The option that `name` resembles, or the only one that begins with its letter."""
         options = list(self._option_string_actions)
-        near = get_close_matches(name, options, n=1)
-        if len(name) == 2:  # one letter: an option that begins with it, if there is but one
+        if len(name) == 2:
             near = [option for option in options if option.startswith(f"-{name}")]
-            near = near if len(near) == 1 else []
-        hint = f"; did you mean {near[0]}?" if near else ";"
-        return f"unknown option {name}{hint}"
+            return near[0] if len(near) == 1 else None
+        return next(iter(get_close_matches(name, options, n=1, cutoff=cutoff)), None)
 
     def error(self, message: str) -> NoReturn:
         """Says what is wrong and who knows more, in one line, and ends with exit code 2."""
