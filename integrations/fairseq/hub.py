@@ -1,7 +1,8 @@
 """Choices through fairseq's hub interface, as ``TransformerModel.from_pretrained`` gives it.
 
     hub = load(folder, "checkpoint_best.pt", source_lang="en", target_lang="de")
-    rankings = translate(hub, ["the dog finds your cat ."], utility="chrf", num_candidates=16)
+    lists = candidate_lists(hub, ["the dog finds your cat ."], num_candidates=16)
+    rankings = MBRDecoder(utility="chrf").decode(lists)
 In process fairseq's scores are natural logarithms. fairseq is imported by `load` alone.
 """
 
@@ -14,10 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...metrics.errors import InputError
-from ...metrics.registry import MetricLike
-from ...rerank.choice import Ranking
 from ...rerank.lists import Candidate, CandidateList
-from ...rerank.mbr import MBRDecoder
 from ..generation.generator import Prompt
 from .task import allow_arguments
 
@@ -41,36 +39,6 @@ def load(
     allow_arguments()
     options = {"data_name_or_path": str(Path(folder).absolute()), **options}
     return TransformerModel.from_pretrained(str(folder), checkpoint, **options)
-
-
-def translate(
-    hub: Any,
-    texts: Iterable[str | Prompt],
-    utility: MetricLike | None = None,
-    *,
-    num_candidates: int = 16,
-    decoder: Any = None,
-    seed: int | None = None,
-    **generation: Any,
-) -> Iterator[Ranking]:
-    """The choice for every text, in order, streamed.
-
-    Args:
-        hub: a ``GeneratorHubInterface``.
-        texts: what to translate.
-        utility: chosen by with an `MBRDecoder`.
-        num_candidates: how many hypotheses each list has.
-        decoder: an `MBRDecoder` or a `Reranker` instead of a utility.
-        seed, generation: as for `candidate_lists`.
-
-    Raises:
-        InputError: not exactly one of `utility` and `decoder` is given; further as `candidate_lists` and the decoder.
-    """
-    if (utility is None) == (decoder is None):
-        raise InputError("give one of them", where="utility, decoder")
-    decoder = decoder or MBRDecoder(utility=utility)  # type: ignore[arg-type]
-    lists = candidate_lists(hub, texts, num_candidates, seed=seed, **generation)
-    return decoder.decode(lists)  # type: ignore[no-any-return]
 
 
 def candidate_lists(

@@ -8,16 +8,18 @@ decider nothing is chosen, and inputs need no document. It knows neither files n
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
+from itertools import chain
 from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.execution.meter import Meter, Metered
 from ...metrics.text.prompt_template import FewShotExamples, Template
 from ...metrics.text.texts import NO_CONTEXT, Context
-from ...rerank.choice import Ranking
 from ...rerank.engines.interface import Engine
+from ...rerank.engines.local import LocalEngine
 from ...rerank.lists import CandidateList
 from ...rerank.mbr import MBRDecoder
 from ...rerank.order import DocumentStream
@@ -28,85 +30,32 @@ from .prompt_templates import FewShotTemplates
 
 @dataclass(slots=True)
 class WaitingInput:
-    """An input that waits for its turn."""
+    """An input that waits for its turn, in the stream of its document."""
 
     place: int
     prompt: Prompt
+    stream: DocumentStream
     after_gap: bool  # the line before it could not be read
     context: Context = NO_CONTEXT
     flags: tuple[str, ...] = ()
 
+    @property
+    def reading(self) -> str:
+        """A digest of all that its list is made from: the input, and its context."""
+        read = repr((self.prompt, self.context, self.flags))
+        return blake2b(read.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
-class InputStreams:
-    """The streams of documents, from one block of inputs to the next.
+    def enter(self) -> None:
+        """Takes its turn, which gives it its context."""
+        is_cut = self.stream.enter(self.prompt.position, self.after_gap)
+        self.context, self.flags = self.stream.context, ("context-cut",) * is_cut
 
-    Args:
-        width: how many preceding sentences are kept.
-        chooses: whether something is chosen for every input, which the next one waits for.
-    """
-
-    def __init__(self, width: int, chooses: bool) -> None:
-        self.width, self.chooses = width, chooses
-        self._document: str | None = None  # of the last input
-        self._stream, self._after_gap = DocumentStream(width), False
-
-    def queues(
-        self, inputs: Sequence[Prompt | DiscorankError]
-    ) -> list[tuple[DocumentStream, deque[WaitingInput]]]:
-        """The stream of every document, with its inputs in order."""
-        queues: list[tuple[DocumentStream, deque[WaitingInput]]] = []
-        for place, entry in enumerate(inputs):
-            if isinstance(entry, DiscorankError):
-                self._after_gap = True
-                continue
-            stream = self._stream_of(entry)
-            if not queues or queues[-1][0] is not stream:
-                queues.append((stream, deque()))
-            _, waiting = queues[-1]
-            waiting.append(WaitingInput(place, entry, self._after_gap))
-            self._after_gap = False
-        return queues
-
-    def ready(self, stream: DocumentStream, waiting: deque[WaitingInput]) -> Iterator[WaitingInput]:
-        """The next of a stream, or all where none has to wait for a choice, with their contexts."""
-        while waiting:
-            job = waiting.popleft()
-            is_cut = stream.enter(job.prompt.position, job.after_gap)
-            job.flags = ("context-cut",) * is_cut
-            job.context = stream.context
-            yield job
-            if self.chooses:
-                return
-            _extend(stream, job.prompt, "")
-
-    def chose(self, stream: DocumentStream, job: WaitingInput, chosen: str | None) -> None:
-        """Makes what was chosen for an input context of the next, where something chooses."""
-        if self.chooses:
-            _extend(stream, job.prompt, chosen)
-
-    def replay(self, prompt: Prompt | None, chosen: str | None = None) -> None:
-        """Counts an input that an earlier run has done, and what was chosen for it; None if it could not be read."""
-        if prompt is None:
-            self._after_gap = True
-            return
-        stream = self._stream_of(prompt)
-        stream.enter(prompt.position, self._after_gap)
-        _extend(stream, prompt, chosen if self.chooses else "")
-        self._after_gap = False
-
-    def _stream_of(self, prompt: Prompt) -> DocumentStream:
-        """The stream of the prompt's document; documents are adjacent, so one is enough."""
-        if prompt.document is None or prompt.document != self._document:
-            self._document, self._stream = prompt.document, DocumentStream(self.width)
-        return self._stream
-
-
-def _extend(stream: DocumentStream, prompt: Prompt, chosen: str | None) -> None:
-    """Adds an input and what was chosen for it to its stream; None if nothing could be."""
-    if chosen is None:
-        stream.lose()
-    else:
-        stream.extend(str(prompt.source or prompt.text), chosen)
+    def leave(self, chosen: str | None) -> None:
+        """Makes it context of the next, with what was chosen for it; None if nothing could be."""
+        if chosen is None:
+            self.stream.lose()
+        else:
+            self.stream.extend(str(self.prompt.source or self.prompt.text), chosen)
 
 
 TURNS_AHEAD = 8  # how many times as many inputs are read ahead where documents take turns
@@ -121,10 +70,11 @@ class Turn(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The outcome of an input, by its place."""
+    """The outcome of an input, by its place, and a digest of what it was made from."""
 
     place: int
     outcome: Turn | DiscorankError
+    reading: str = ""
 
 
 class Turns:
@@ -136,7 +86,7 @@ class Turns:
         first: the template for an input without preceding sentences; `template` if not given.
         context: how many preceding sentences the contexts of a template hold.
         decider: what chooses; needed for ``{target_context}``, and then only.
-        engine: what values the lists.
+        engine: what values the lists; one in this process if not given.
         examples: few-shot examples that stand before the prompt of every input.
 
     Raises:
@@ -153,25 +103,20 @@ class Turns:
         engine: Engine | None = None,
         examples: FewShotExamples | None = None,
     ) -> None:
-        self.generator, self.decider, self.engine = generator, decider, engine
+        self.generator, self.decider, self.engine = generator, decider, engine or LocalEngine()
         self.templates, self.context = FewShotTemplates(template, first, examples), context
         self.templates.read_by(getattr(generator, "plain_text", str))
         self.templates.check_width(context)
-        self.streams = InputStreams(self.width, decider is not None)
-        self._check()
-
-    def _check(self) -> None:
+        # of the last input
+        self.document: str | None = None
+        self.stream, self.after_gap = DocumentStream(self.width), False
         reads = self.templates.reads_choices
-        if reads and self.decider is None:
+        if reads and decider is None:
             fix = "Give a utility that chooses among the candidates"
             raise InputError("the prompt reads what was chosen", where="utility", fix=fix)
-        if self.decider is not None and not reads:
+        if decider is not None and not reads:
             fix = "Leave it out and decode the candidate lists afterwards, or put {target_context} into the prompt"
             raise InputError("the prompt does not read what was chosen", where="utility", fix=fix)
-        if self.decider is not None and self.engine is None:
-            raise InputError(
-                "is missing", where="engine", fix="Give the engine that values the lists"
-            )
 
     @property
     def width(self) -> int:
@@ -208,7 +153,10 @@ class Turns:
         return bool(getattr(self.generator, "makes_batches", False))
 
     def outcomes(
-        self, inputs: Sequence[Prompt | DiscorankError], chosen: Sequence[str | None] = ()
+        self,
+        inputs: Sequence[Prompt | DiscorankError],
+        chosen: Sequence[str | None] = (),
+        kept: Callable[[str], Turn | None] = lambda reading: None,
     ) -> Iterator[list[Done]]:
         """The outcomes of inputs in the order in which they come, those of one batch together.
 
@@ -219,6 +167,7 @@ class Turns:
             inputs: the inputs, in order.
             chosen: what an earlier session has chosen for the first ones, None where nothing could be; they do not
                 come out again.
+            kept: the list that an earlier session made from this reading, if it kept one.
 
         Raises:
             DiscorankError: nothing more can be generated; what was finished before has come out.
@@ -230,33 +179,68 @@ class Turns:
         ]
         if errors:
             yield errors
-        queues = self.streams.queues(inputs)
-        while any(waiting for _, waiting in queues):
+        queues = self._queues(inputs)
+        while any(queues):
             # the next input of the first documents, generated together
-            wave: list[tuple[DocumentStream, WaitingInput]] = []
-            for stream, waiting in queues:
+            wave: list[WaitingInput] = []
+            for queue in queues:
                 if self.decider is None or len(wave) < self.generator.prompts_at_once:
-                    wave += [(stream, job) for job in self.streams.ready(stream, waiting)]
-            yield from self._wave(wave, chosen)
+                    wave += self._ready(queue)
+            yield from self._wave(wave, chosen, kept)
+
+    def _queues(self, inputs: Sequence[Prompt | DiscorankError]) -> list[deque[WaitingInput]]:
+        """The inputs of every document, in order; documents are adjacent, so one stream is known at a time."""
+        queues: list[deque[WaitingInput]] = []
+        for place, entry in enumerate(inputs):
+            if isinstance(entry, DiscorankError):
+                self.after_gap = True
+                continue
+            is_same = entry.document is not None and entry.document == self.document
+            if not is_same:
+                self.document, self.stream = entry.document, DocumentStream(self.width)
+            if not is_same or not queues:
+                queues.append(deque())
+            queues[-1].append(WaitingInput(place, entry, self.stream, self.after_gap))
+            self.after_gap = False
+        return queues
+
+    def _ready(self, queue: deque[WaitingInput]) -> Iterator[WaitingInput]:
+        """The next of a document, or all where none has to wait for a choice."""
+        while queue:
+            job = queue.popleft()
+            job.enter()
+            yield job
+            if self.decider is not None:
+                return
+            job.leave("")
 
     def _wave(
-        self, wave: Sequence[tuple[DocumentStream, WaitingInput]], chosen: Sequence[str | None]
+        self,
+        wave: Sequence[WaitingInput],
+        chosen: Sequence[str | None],
+        kept: Callable[[str], Turn | None],
     ) -> Iterator[list[Done]]:
         """The outcomes of inputs that do not wait for one another; their streams are extended by them."""
-        streams = {job.place: (stream, job) for stream, job in wave}
-        new = {place for place in streams if place >= len(chosen)}
-        for place in streams.keys() - new:
-            self.streams.chose(*streams[place], chosen[place])
+        job_at = {job.place: job for job in wave}
+        earlier: list[Done] = []
+        new: set[int] = set()
+        for place, job in job_at.items():
+            if place >= len(chosen):
+                turn = kept(job.reading)
+                if turn is None:
+                    new.add(place)
+                else:
+                    earlier.append(Done(place, turn, job.reading))
+            elif self.decider is not None:
+                job.leave(chosen[place])
         # of a batch that was half done all is generated again, as it may depend on what stands in it
-        jobs = [job for _, job in wave if new and (self.makes_batches or job.place in new)]
-        for together in self._decided(jobs, new):
-            for done in together:
-                self.streams.chose(*streams[done.place], _text_of(done.outcome))
+        jobs = [job for job in wave if self.makes_batches or job.place in new]
+        decided = self._decided(jobs, new) if new else ()
+        for together in chain([earlier], decided):
+            if self.decider is not None:
+                for done in together:
+                    job_at[done.place].leave(_text_of(done.outcome))
             yield together
-
-    def replay(self, prompt: Prompt | None, chosen: str | None = None) -> None:
-        """Counts an input that an earlier run has done, and what was chosen for it; None if it could not be read."""
-        self.streams.replay(prompt, chosen)
 
     def _decided(self, jobs: Sequence[WaitingInput], new: Collection[int]) -> Iterator[list[Done]]:
         """Generates for inputs, and decides those whose places are new; what came before an error comes out."""
@@ -271,14 +255,7 @@ class Turns:
                 made.append(one)
         except (DiscorankError, KeyboardInterrupt) as error:
             stopped = error
-        contexts = {job.place: job.context for job in jobs}
-        lists = {
-            done.place: (done.outcome.record, contexts[done.place])
-            for done in made
-            if isinstance(done.outcome, Turn)
-        }
-        rankings = dict(zip(lists, self._rankings(list(lists.values())), strict=True))
-        yield [_with_choice(done, rankings) for done in made]
+        yield self._chosen(made, {job.place: job.context for job in jobs}, self.decider)
         if stopped is not None:
             raise stopped
 
@@ -290,12 +267,11 @@ class Turns:
         )
         for job, prompt in zip(jobs, filled, strict=True):
             outcome = next(made) if isinstance(prompt, Prompt) else prompt
-            if job.place not in new:
-                continue
-            if not isinstance(outcome, DiscorankError):
-                yield Done(job.place, Turn(outcome, None, job.flags))
-            else:
-                yield Done(job.place, outcome)
+            if job.place in new:
+                if isinstance(outcome, DiscorankError):
+                    yield Done(job.place, outcome, job.reading)
+                else:
+                    yield Done(job.place, Turn(outcome, None, job.flags), job.reading)
 
     def _filled(self, job: WaitingInput) -> Prompt | DiscorankError:
         if self.width and job.prompt.document is None:
@@ -310,32 +286,30 @@ class Turns:
             return error
         return replace(job.prompt, text=text)
 
-    def _rankings(
-        self, lists: Sequence[tuple[CandidateList, Context]]
-    ) -> list[Ranking | DiscorankError]:
-        """The decision of every list in its context."""
-        decider, engine = self.decider, self.engine
-        if decider is None or engine is None:
-            return []
-        contexts = {id(record): context for record, context in lists}
-        width = decider.width
+    def _chosen(
+        self, made: Sequence[Done], contexts: Mapping[int, Context], decider: MBRDecoder
+    ) -> list[Done]:
+        """The outcomes, with the choice from each list in the context of its place, or why there is none."""
+        turns: dict[int, Turn] = {
+            done.place: done.outcome for done in made if isinstance(done.outcome, Turn)
+        }
+        context_of = {id(turn.record): contexts[place] for place, turn in turns.items()}
 
         def decide(record: CandidateList, _: Context, flags: tuple[str, ...]) -> Program:
-            context = contexts[id(record)].last(width)
+            context = context_of[id(record)].last(decider.width)
             return decider.program(record, context, flags)
 
-        outcomes = Scheduler(decide, engine).run((None, record) for record, _ in lists)
-        return [outcome for _, outcome in outcomes if outcome is not None]
-
-
-def _with_choice(done: Done, rankings: Mapping[int, Ranking | DiscorankError]) -> Done:
-    """The outcome with its ranking by the place of the input, if it has one."""
-    if isinstance(done.outcome, DiscorankError):
-        return done
-    ranking = rankings[done.place]
-    if isinstance(ranking, DiscorankError):
-        return done._replace(outcome=ranking)
-    return done._replace(outcome=done.outcome._replace(chosen=ranking.index))
+        lists = ((place, turn.record) for place, turn in turns.items())
+        rankings = dict(Scheduler(decide, self.engine).run(lists))
+        outcomes = []
+        for done in made:
+            ranking = rankings.get(done.place)
+            if isinstance(ranking, DiscorankError):
+                done = done._replace(outcome=ranking)
+            elif ranking is not None:
+                done = done._replace(outcome=turns[done.place]._replace(chosen=ranking.index))
+            outcomes.append(done)
+        return outcomes
 
 
 def _text_of(outcome: Turn | DiscorankError) -> str | None:

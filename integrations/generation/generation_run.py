@@ -2,38 +2,34 @@
 
     {"id", "source", "candidates", ...}      and "chosen": the index of the candidate, where something chooses
 A list is written and saved as soon as it and those before it are there; of documents in turns, those that are done
-before their turn wait in memory. A resumed run makes the same batches: of one that was half written, only what is
-missing is written. Outputs, checkpoints and error records are those of decoding runs.
+before their turn wait in a file next to the output. A resumed run makes the same batches: of one that was half
+written, only what is missing is written. Outputs, checkpoints and error records are those of decoding runs.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...metrics.errors import DiscorankError, ResumeError
-from ...rerank.lists import NOTHING, Candidate, write_list
-from ...rerank.runs.resumable import Checkpoint, RowLoop, Stream, Written, as_line, outputs
+from ...metrics.errors import DiscorankError, InputError
+from ...metrics.storage.atomic_files import unwritable
+from ...metrics.storage.checksums import check, with_checksum
+from ...rerank.lists import NOTHING, Candidate, read_list, write_list
+from ...rerank.runs.resumable import Addition, Checkpoint, RowLoop, Stream, as_line, outputs
 from ...rerank.runs.run_file import Measured
 from ...rerank.votes.confidence import TOKENS
-from .document_turns import Turn, Turns
-from .generator import has_no_choice
+from .document_turns import Done, Turn, Turns
+from .generator import Prompt, has_no_choice
 from .prompts import PromptEntry
 
 _ALWAYS_COUNTED = ("rows", "candidates", "duplicates")
 
 
-Outcome = Written | DiscorankError
-
-
-class DoneEntry(NamedTuple):
-    """An entry that an earlier session has written, of a block that it had not ended; and what was chosen for it."""
-
-    entry: PromptEntry
-    chosen: str | None
+Outcome = Turn | DiscorankError
 
 
 class EntryBlock(NamedTuple):
@@ -41,6 +37,11 @@ class EntryBlock(NamedTuple):
 
     entries: list[PromptEntry]
     chosen: list[str | None]
+
+    @property
+    def inputs(self) -> list[Prompt | DiscorankError]:
+        """The inputs, and the errors of those that could not be read."""
+        return [entry.record or entry.error or InputError("not read") for entry in self.entries]
 
 
 def run_generation(
@@ -70,45 +71,91 @@ def run_generation(
         InputError: the input is refused whole.
     """
     checkpoint = outputs(out, turns.identity, {"name": name, **about})
-    replay = _Replay(turns, checkpoint)
+    replay, waiting = _Replay(turns, checkpoint), _WaitingLists(checkpoint)
 
     def outcomes(source: Iterator[PromptEntry]) -> Generator[tuple[PromptEntry, Outcome]]:
-        for block in _blocks(source, replay.begun, checkpoint.state.entries, turns.at_once):
-            yield from _outcomes(turns, block, checkpoint)
+        for block in _blocks(source, replay.block, checkpoint.state.entries, turns.at_once):
+            yield from _outcomes(turns, block, waiting, checkpoint)
+            waiting.clear()
 
     loop = RowLoop(checkpoint, name, max_errors, on_progress)
-    return loop.run(entries, replay.take, outcomes, _raised, lambda: Measured(turns.work))
+    return loop.run(entries, replay.take, outcomes, _written, lambda: Measured(turns.work))
 
 
 def _outcomes(
-    turns: Turns, block: EntryBlock, checkpoint: Checkpoint | Stream
+    turns: Turns, block: EntryBlock, waiting: _WaitingLists, checkpoint: Checkpoint | Stream
 ) -> Generator[tuple[PromptEntry, Outcome]]:
-    """Every entry with its line or error, in order; what was done is saved before the next is waited for."""
-    inputs = [entry.record or entry.error for entry in block.entries]
+    """Every entry with its list or error, in order; what was done is saved before the next is waited for."""
     outcomes: dict[int, Outcome] = {}
     place = len(block.chosen)
-    for together in turns.outcomes(inputs, block.chosen):  # type: ignore[arg-type]
-        for done in together:
-            made = done.outcome
-            outcomes[done.place] = made if isinstance(made, DiscorankError) else _written(made)
+    for together in turns.outcomes(block.inputs, block.chosen, waiting.kept):
+        outcomes.update((done.place, done.outcome) for done in together)
+        first = place
         while place in outcomes:
-            yield block.entries[place], outcomes.pop(place)
             place += 1
+        waiting.keep(done for done in together if done.place > place)
+        for i in range(first, place):
+            yield block.entries[i], outcomes.pop(i)
         checkpoint.save()
 
 
-def _raised(outcome: Outcome) -> Written:
-    """The row to write; raises an error instead."""
-    if isinstance(outcome, DiscorankError):
-        raise outcome
-    return outcome
+class _WaitingLists:
+    """Lists that are done before those in front of them, in a file, so that a kill does not cost them.
+
+        OUT.waiting.jsonl: {"reading", "row", "checksum"}, one line per list, while one waits
+    `reading` is a digest of all that a list was made from: one of another input or context is not found. Of a line that
+    is cut off or damaged the list is generated again.
+
+    Args:
+        checkpoint: the outputs of the run.
+    """
+
+    def __init__(self, checkpoint: Checkpoint | Stream) -> None:
+        is_file = isinstance(checkpoint, Checkpoint)
+        self.path = Path(f"{checkpoint.out}.waiting.jsonl") if is_file else None
+        self.rows: dict[str, dict[str, Any]] = {}
+        if not checkpoint.resumed:
+            self.clear()
+        elif self.path and self.path.exists():
+            for line in self.path.read_bytes().splitlines():
+                with suppress(ValueError, KeyError, TypeError, InputError):
+                    values = json.loads(line)
+                    check(values, str(self.path), "")
+                    self.rows[values["reading"]] = values["row"]
+
+    def kept(self, reading: str) -> Turn | None:
+        """The list that was made from this reading, and its choice."""
+        if reading not in self.rows:
+            return None
+        row = dict(self.rows[reading])
+        chosen = row.pop("chosen")
+        flags = ("context-cut",) if row.pop("context_was_cut", False) else ()
+        return Turn(read_list(row), chosen, flags)
+
+    def keep(self, lists: Iterable[Done]) -> None:
+        """Writes lists that have to wait; raises ResourceError where the disk is full."""
+        new = [done for done in lists if done.reading not in self.rows]
+        rows = [
+            (done.reading, _row(done.outcome)) for done in new if isinstance(done.outcome, Turn)
+        ]
+        if not self.path or not rows:
+            return
+        try:
+            with open(self.path, "ab") as file:
+                for reading, row in rows:
+                    file.write(as_line(with_checksum({"reading": reading, "row": row})))
+        except OSError as error:
+            raise unwritable(self.path, error) from error
+
+    def clear(self) -> None:
+        """Takes the file away, as nothing waits any more."""
+        self.rows = {}
+        if self.path:
+            self.path.unlink(missing_ok=True)
 
 
 def _blocks(
-    entries: Iterator[PromptEntry],
-    begun: list[DoneEntry],
-    done: int,
-    size: int,
+    entries: Iterator[PromptEntry], block: EntryBlock, done: int, size: int
 ) -> Iterator[EntryBlock]:
     """Blocks that end at multiples of `size` of the whole input, so that a resumed run makes the same ones.
 
@@ -116,11 +163,10 @@ def _blocks(
 
     Args:
         entries: those to come.
-        begun: those of the first block that are done.
+        block: the first block, with the entries that are done.
         done: how many are done of the whole input.
         size: how many a block has.
     """
-    block = EntryBlock([one.entry for one in begun], [one.chosen for one in begun])
     for number, entry in enumerate(entries, done + 1):
         block.entries.append(entry)
         if _ends_block(number, entry, size):
@@ -134,16 +180,22 @@ def _ends_block(number: int, entry: PromptEntry, size: int) -> bool:
     return number % size == 0 or entry.error is not None
 
 
-def _written(outcome: Turn) -> Written:
-    """The line of a list, and what it adds to the counts of the run."""
-    record = outcome.record
-    candidates = [_without_tokens(candidate) for candidate in record.candidates]
-    row = write_list(replace(record, candidates=tuple(candidates)))
-    if outcome.chosen is not None:
-        row["chosen"] = outcome.chosen
-    if outcome.flags:
+def _written(outcome: Outcome) -> Addition:
+    """The row of a list, and what it adds to the counts of the run; raises an error instead."""
+    if isinstance(outcome, DiscorankError):
+        raise outcome
+    return {"rows": _row(outcome)}, _counts(outcome)
+
+
+def _row(turn: Turn) -> dict[str, Any]:
+    record = turn.record
+    candidates = tuple(map(_without_tokens, record.candidates))
+    row = write_list(replace(record, candidates=candidates))
+    if turn.chosen is not None:
+        row["chosen"] = turn.chosen
+    if turn.flags:
         row["context_was_cut"] = True
-    return {"rows": as_line(row)}, _counts(outcome)
+    return row
 
 
 def _without_tokens(candidate: Candidate) -> Candidate:
@@ -183,7 +235,7 @@ class _Replay:
     """The sentences that an earlier run has done; its choices are context of those that come.
 
     Attributes:
-        begun: the entries of the block that it had begun, which `turns` does not know yet.
+        block: what it has done of the block that it had begun, which `turns` does not know yet.
     """
 
     def __init__(self, turns: Turns, checkpoint: Checkpoint | Stream) -> None:
@@ -191,7 +243,7 @@ class _Replay:
         self.rows = _rows(checkpoint) if turns.width else iter(())
         self.row: dict[str, Any] | None = None
         self.number = 0
-        self.begun: list[DoneEntry] = []
+        self.block = EntryBlock([], [])
 
     def take(self, entry: PromptEntry) -> None:
         """Takes the next entry that is done."""
@@ -201,25 +253,18 @@ class _Replay:
         chosen = None  # also where an error record was written instead of a list
         if self.row and entry.record and self.row["id"] == entry.record.id:
             chosen, self.row = _chosen_text(self.row), None
-        self.begun.append(DoneEntry(entry, chosen))
+        self.block.entries.append(entry)
+        self.block.chosen.append(chosen)
         if _ends_block(self.number, entry, self.turns.at_once):
-            for one in self.begun:
-                self.turns.replay(one.entry.record, one.chosen)
-            self.begun = []
+            for _ in self.turns.outcomes(self.block.inputs, self.block.chosen):
+                pass  # nothing of it is new
+            self.block = EntryBlock([], [])
 
 
 def _rows(checkpoint: Checkpoint | Stream) -> Iterator[dict[str, Any]]:
     """The lists that the earlier run wrote."""
     if isinstance(checkpoint, Stream) or not checkpoint.resumed:
         return
+    # their digest was that of the run file
     with open(checkpoint.sinks["rows"], encoding="utf-8", newline="\n") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                yield dict(json.loads(line))
-            except ValueError as error:
-                where = f"{checkpoint.sinks['rows']}:{number}"
-                raise ResumeError(
-                    f"cannot be read ({error})",
-                    where=where,
-                    fix="Remove it to start anew",
-                ) from error
+        yield from map(json.loads, lines)

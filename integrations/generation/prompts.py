@@ -68,13 +68,6 @@ def _entries(source: RowSource, form: str) -> Iterator[PromptEntry]:
             prompt = read_prompt(data, number)
             if fault := order.fault(prompt):
                 raise fault
-        except RecursionError:
-            too_deep = InputError(
-                "nested too deeply",
-                where=place,
-                fix="An input is flat",
-            )
-            yield Entry(None, too_deep, number, raw, id_of(data))
         except InputError as error:
             yield Entry(None, placed(error, place), number, raw, id_of(data))
         else:

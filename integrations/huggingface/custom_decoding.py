@@ -1,6 +1,6 @@
 """A decoding method for transformers: what is chosen comes out of ``model.generate`` itself, and of pipelines.
 
-`model_choice.generate` calls a model with texts and returns rankings; here transformers calls with token ids, and gets
+`generate` calls a model with texts and returns rankings; here transformers calls with token ids, and gets
 the chosen ones back.
 """
 
@@ -143,19 +143,16 @@ class CustomGenerate:
 
     def _chosen(self, generator: HuggingFaceGenerator, inputs: list[list[int]]) -> list[list[int]]:
         """The tokens of the candidates chosen for every input, best first."""
-        candidates, *references = generator.outputs(inputs)
+        pools = generator.outputs(inputs)
         texts = self.tokenizer.batch_decode(inputs, skip_special_tokens=True)
-        prompts = [Prompt(str(i), text, text) for i, text in enumerate(texts)]
         lists = (
-            prompt.with_candidates(
-                candidates.candidates(i), *(pool.candidates(i) for pool in references)
-            )
-            for i, prompt in enumerate(prompts)
+            Prompt(str(i), text, text).with_candidates(*map(generator.candidates, of_pools))
+            for i, (text, *of_pools) in enumerate(zip(texts, *pools, strict=True))
         )
         rankings = self.decider.decode(warning_of_no_choice(lists), self.engine)
         tokens: list[list[int]] = []
-        for outputs, ranking in zip(candidates.tokens, rankings, strict=True):
-            tokens += [outputs[i] for i in _best(ranking, self.num_return_sequences)]
+        for outputs, ranking in zip(pools[0], rankings, strict=True):
+            tokens += [outputs[i].tokens for i in _best(ranking, self.num_return_sequences)]
         return tokens
 
 

@@ -11,8 +11,7 @@ time. Either way a value is a function of its sequence alone, to the last bit on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,15 +20,15 @@ from ...metrics.execution.store import in_batches, in_halves
 from ...metrics.neural.causal.prompted_sequences import first_ids
 from ...metrics.neural.models.attention import ROWS
 from ...metrics.neural.models.causal_lm import CausalLM
-from ...metrics.neural.models.context_tokens import PlainTexts, control_tokens
 from ...metrics.neural.models.encoder import CPU_TOKENS, GPU_TOKENS
 from ...metrics.neural.models.prompt_pass import Prompted, num_common
 from ...metrics.neural.models.seq2seq import FAMILY, Seq2Seq, Targets
 from ...metrics.representations import IntArray, Ragged
 from ...metrics.spec.checked_settings import settings
 from ..scoring.list_prompts import Answered, Asked, PromptedText, ScoredText
-from .model_loading import check_ids, checked_config, positions
+from .model_loading import PromptReader, check_ids, check_length, checked_config, ends_of
 from .sampling import CELLS
+from .token_generator import Encoded, encoded, padded
 
 
 @settings
@@ -85,27 +84,25 @@ class ForcedReader:
     """
 
     def __init__(self, model: Any, tokenizer: Any, config: Any, settings: ScoringSettings) -> None:
-        self.tokenizer, self.settings = tokenizer, settings
-        self.plain = PlainTexts(tokenizer, control_tokens(tokenizer))
+        self.model, self.tokenizer, self.settings = model, tokenizer, settings
         self.encodes = bool(model.config.is_encoder_decoder)
         self.start = config.decoder_start_token_id
         self.forced = config.forced_bos_token_id if self.encodes else None
-        self.max_positions = positions(model)
-        ends = config.eos_token_id
-        self.ends = [ends] if isinstance(ends, int) else list(ends or [])
-        self.end = self._end()
-
-    def _end(self) -> int | None:
-        """The token that ends texts, None if there is none."""
-        own = self.tokenizer.eos_token_id
-        if own in self.ends or not self.ends:
-            return None if own is None else int(own)
-        return int(self.ends[0])
+        target = settings.target_lang
+        if target is None and self.forced is not None and hasattr(tokenizer, "tgt_lang"):
+            target = tokenizer.convert_ids_to_tokens(self.forced)
+        languages = {"src_lang": settings.source_lang, "tgt_lang": target}
+        self.prompts = PromptReader(tokenizer, settings.chat, languages)
+        # the token that ends texts, None if there is none
+        own, ends = tokenizer.eos_token_id, ends_of(config)
+        self.end: int | None = own if own in ends or not ends else ends[0]
 
     def sequences(self, texts: Sequence[PromptedText]) -> list[ForcedSequence | InputError]:
         """The tokens of every text, or why there are none."""
         prompts = list(dict.fromkeys(text.prompt for text in texts))
-        ids_of_prompt = dict(zip(prompts, self._prompts(prompts), strict=True))
+        ids_of_prompt = dict(
+            zip(prompts, self._read(map(self.prompts.framed, prompts)), strict=True)
+        )
         targets = self._targets(texts)
         return [
             self._checked(text, ids_of_prompt[text.prompt], target)
@@ -122,61 +119,25 @@ class ForcedReader:
             has_end = text.ends and self.settings.scores_end
             make = self._encoded if self.encodes else self._continued
             sequence = make(prompt, target, has_end)
-            self._check_length(sequence)
+            # the last token is scored, and not read
+            check_length(self.model, max(len(sequence.source), len(sequence.tokens) - 1))
         except InputError as error:
             return error
         return sequence
 
-    def _prompts(self, prompts: Sequence[str]) -> list[list[int]]:
-        """The ids of prompts by themselves."""
-        return self._read([self._framed(prompt) for prompt in prompts])
-
     def _targets(self, texts: Sequence[PromptedText]) -> list[list[int]]:
         """The ids of texts as targets; of a decoder-only model with the prompt before them."""
-        own = [self.plain.without_special(text.text) + text.end_text for text in texts]
-        if not self.encodes:
-            prompts = [self._framed(text.prompt) for text in texts]
-            parts = zip(prompts, texts, own, strict=True)
-            return self._read([prompt + text.lead + target for prompt, text, target in parts])
-        with self._languages():
-            return self._ids(self.tokenizer(text_target=own))
-
-    def _framed(self, prompt: str) -> str:
-        """A prompt in the chat template, where there is one."""
-        if not self.settings.chat:
-            return prompt
-        messages = [{"role": "user", "content": prompt}]
-        return str(
-            self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        own = [self.prompts.plain_text(text.text) + text.end_text for text in texts]
+        if self.encodes:
+            return list(self.prompts.ids(text_target=own))
+        parts = zip(texts, own, strict=True)
+        return self._read(
+            self.prompts.framed(text.prompt) + text.lead + target for text, target in parts
         )
 
-    def _read(self, texts: Sequence[str]) -> list[list[int]]:
-        if not texts:
-            return []
-        # a chat template writes special tokens itself
-        options = {"add_special_tokens": False} if self.settings.chat else {}
-        with self._languages():
-            return self._ids(self.tokenizer(list(texts), **options))
-
-    def _ids(self, read: Any) -> list[list[int]]:
-        return [list(ids) for ids in read["input_ids"]]
-
-    @contextmanager
-    def _languages(self) -> Iterator[None]:
-        """The tokenizer in the languages of the settings, and as it was afterwards."""
-        target = self.settings.target_lang
-        if target is None and self.forced is not None and hasattr(self.tokenizer, "tgt_lang"):
-            target = self.tokenizer.convert_ids_to_tokens(self.forced)
-        wanted = {"src_lang": self.settings.source_lang, "tgt_lang": target}
-        wanted = {name: code for name, code in wanted.items() if code is not None}
-        before = {name: getattr(self.tokenizer, name, None) for name in wanted}
-        try:
-            for name, code in wanted.items():
-                setattr(self.tokenizer, name, code)
-            yield
-        finally:
-            for name, code in before.items():
-                setattr(self.tokenizer, name, code)
+    def _read(self, texts: Iterable[str]) -> list[list[int]]:
+        framed = list(texts)
+        return list(self.prompts.ids(framed, is_framed=self.settings.chat)) if framed else []
 
     def _encoded(self, prompt: list[int], target: list[int], has_end: bool) -> ForcedSequence:
         """The prompt for the encoder; for the decoder the start, what is forced, the text, and its end."""
@@ -209,24 +170,6 @@ class ForcedReader:
         if has_end and self.end is not None:
             whole = [*whole, self.end]
         return ForcedSequence((), tuple(whole), first)
-
-    def _check_length(self, sequence: ForcedSequence) -> None:
-        """Raises InputError for a sequence that the model has no positions for."""
-        # the last token is scored, and not read
-        num_read = max(len(sequence.source), len(sequence.tokens) - 1)
-        if self.max_positions is not None and num_read > self.max_positions:
-            problem = f"{num_read} tokens to read, the model has {self.max_positions} positions"
-            fix = "Shorten prompt or text, or take a model that reads more"
-            raise InputError(problem, where="text", fix=fix)
-
-
-class ForcedPasses(Protocol):
-    """Forward passes that compute log-probabilities."""
-
-    batch_tokens: int
-
-    def log_probabilities(self, sequences: Sequence[ForcedSequence]) -> list[float]:
-        """The total natural log-probability of the scored tokens of every sequence."""
 
 
 def passes_of(model: Any, batch_tokens: int | None = None) -> ForcedPasses:
@@ -316,8 +259,8 @@ class EncoderDecoderPasses:
         self.on_cpu = model.device.type == "cpu"
         self.batch_tokens = batch_tokens or (CPU_TOKENS if self.on_cpu else GPU_TOKENS)
         self.vocabulary = model.get_input_embeddings().weight.shape[0]
-        # sources read last, their states and mask: texts of one source follow each other
-        self.encoded: tuple[list[tuple[int, ...]], Any, Any] | None = None
+        # sources read last, and their states: texts of one source follow each other
+        self.encoded: tuple[list[tuple[int, ...]], Encoded] | None = None
 
     def log_probabilities(self, sequences: Sequence[ForcedSequence]) -> list[float]:
         """The total natural log-probability of the scored tokens of every sequence."""
@@ -367,39 +310,19 @@ class EncoderDecoderPasses:
 
     def _logits(self, sequences: Sequence[ForcedSequence], ids: Any) -> Any:
         """Logits [sequences, longest, vocabulary] of decoder inputs ids [sequences, longest]."""
-        from transformers.modeling_outputs import BaseModelOutput
-
         sources = list(dict.fromkeys(sequence.source for sequence in sequences))
         rows = [sources.index(sequence.source) for sequence in sequences]
         if self.encoded is None or self.encoded[0] != sources:
-            self.encoded = (sources, *self._states(sources))
-        _, states, mask = self.encoded
-        result = self.model(
-            encoder_outputs=BaseModelOutput(last_hidden_state=states[rows]),
-            attention_mask=mask[rows],
-            decoder_input_ids=ids,
-            use_cache=False,
-        )
-        return result.logits
-
-    def _states(self, sources: Sequence[tuple[int, ...]]) -> tuple[Any, Any]:
-        """The encoder's states [sources, longest, d] and the mask of what they are of."""
-        ids, mask = self._padded(sources)
-        encoder = self.model.get_encoder()
-        return encoder(input_ids=ids, attention_mask=mask).last_hidden_state, mask
+            self.encoded = sources, encoded(self.model, *self._padded(sources))
+        arguments = self.encoded[1].of(rows)
+        return self.model(**arguments, decoder_input_ids=ids, use_cache=False).logits
 
     def _padded(self, rows: Sequence[Sequence[int]]) -> tuple[Any, Any]:
         """Ids and mask [rows, longest, up to a multiple of 16 if there are positions], on the model's device."""
-        import torch
-
         longest = max(map(len, rows))
         spare = -longest % ROWS
         limit = getattr(self.model.config, "max_position_embeddings", None) or longest + spare
-        width = max(longest, min(longest + spare, limit))
-        ids = [[*row, *[0] * (width - len(row))] for row in rows]
-        mask = [[1] * len(row) + [0] * (width - len(row)) for row in rows]
-        device = self.model.device
-        return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+        return padded(rows, self.model.device, max(longest, min(longest + spare, limit)))
 
 
 def _dtype(model: Any) -> Any:
@@ -419,6 +342,7 @@ def _ragged(rows: Sequence[Sequence[int]]) -> Ragged:
     return Ragged.of_lengths(values, lengths)
 
 
+ForcedPasses = CausalPasses | BartPasses | EncoderDecoderPasses
 # what is read of the texts of one list, or the error that stands for it
 _Read = list[ForcedSequence | InputError] | DiscorankError
 
@@ -448,7 +372,7 @@ class HuggingFaceScorer:
         config = checked_config(model, tokenizer, settings)
         self.settings, self.name = settings, name
         self.reader = ForcedReader(model, tokenizer, config, settings)
-        self.plain_text = self.reader.plain.without_special
+        self.plain_text = self.reader.prompts.plain_text
         self.passes = passes_of(model, batch_tokens)
 
     @property
@@ -473,7 +397,9 @@ class HuggingFaceScorer:
         block: list[_Read] = []
         num_tokens = 0
         for asked in lists:
-            read = asked if isinstance(asked, DiscorankError) else self._read(asked)
+            read: _Read = (
+                asked if isinstance(asked, DiscorankError) else self.reader.sequences(asked)
+            )
             block.append(read)
             num_tokens += sum(map(_num_tokens, _sequences(read)))
             if isinstance(read, DiscorankError) or num_tokens >= self.passes.batch_tokens:
@@ -481,10 +407,6 @@ class HuggingFaceScorer:
                 block, num_tokens = [], 0
         if block:
             yield block
-
-    def _read(self, texts: Sequence[PromptedText]) -> _Read:
-        """The tokens of the texts of a list."""
-        return self.reader.sequences(texts)
 
     def _answers(self, block: list[_Read]) -> Iterator[Answered]:
         """The values of some lists; equal sequences are scored once."""

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, InputError, excerpt
 from ...metrics.execution.meter import Meter
-from ...metrics.neural.models.context_tokens import PlainTexts, control_tokens
 from ...metrics.registry import MetricLike
 from ...metrics.text.texts import Document, plain_value
 from ...rerank.choice import Ranking
@@ -21,44 +20,49 @@ from ...rerank.lists import Candidate
 from ...rerank.mbr import MBRDecoder
 from ...rerank.messages import user_text
 from ...rerank.reranker import Reranker
-from ...rerank.votes.confidence import TOKENS, TokenLogprobs, confidence_of
+from ...rerank.votes.confidence import TOKENS, confidence_of
 from ..generation.generator import Generated, Prompt, before_stop, decider_of, in_groups, lists_of
 from ..scoring.list_prompts import LEAD
 from .model_loading import (
     GenerationSettings,
+    PromptReader,
     check_ids,
     check_length,
     checked_config,
     new_tokens,
 )
-from .token_generator import Ids, TokenGenerator
+from .token_generator import Ids, OutputScores, TokenGenerator
 
 LEAD_TOKENS = 8  # the most that may be blanks
 
 
-class PoolOutputs(NamedTuple):
-    """One pool of what was generated for some inputs: everything [inputs][candidates], log-probabilities or None."""
+class Output(NamedTuple):
+    """One generated output: its tokens and text, whether it has come to its end, and how likely it is."""
 
-    tokens: list[list[list[int]]]
-    texts: list[list[str]]
-    logprobs: list[list[float]] | None
-    ended: list[list[bool]]
-    leads: list[list[str]]
-    distributions: list[list[TokenLogprobs]] | None = None
+    tokens: list[int]
+    text: str
+    ended: bool
+    lead: str  # the blanks between the prompt and the text
+    scores: OutputScores | None = None
 
-    def candidates(self, i: int) -> list[Candidate]:
-        """The candidates of an input; those that became too long before they ended say so."""
-        candidates = []
-        for j, text in enumerate(self.texts[i]):
-            logprob = None if self.logprobs is None else self.logprobs[i][j]
-            fields: dict[str, Any] = {} if self.ended[i][j] else {"unfinished": True}
-            if self.leads[i][j]:
-                fields[LEAD] = self.leads[i][j]
-            if self.distributions is not None:
-                tokens = self.distributions[i][j]
-                fields |= {**confidence_of(tokens), TOKENS: tokens}
-            candidates.append(Candidate(text, logprob, fields))
-        return candidates
+    def candidate(self, logprobs: bool) -> Candidate:
+        """The output in a candidate list, with its log-probability if `logprobs`; one that did not end says so."""
+        fields: dict[str, Any] = {} if self.ended else {"unfinished": True}
+        if self.lead:
+            fields[LEAD] = self.lead
+        if self.scores is None:
+            return Candidate(self.text, None, fields)
+        tokens = self.scores.distributions
+        if tokens is not None:
+            fields |= {**confidence_of(tokens), TOKENS: tokens}
+        return Candidate(self.text, self.scores.logprob if logprobs else None, fields)
+
+
+class PromptIds(NamedTuple):
+    """The token ids of a prompt, and how many were cut off."""
+
+    ids: list[int]
+    num_cut: int = 0
 
 
 class HuggingFaceGenerator:
@@ -96,7 +100,8 @@ class HuggingFaceGenerator:
                 fix = "Take it out; stop=[...] and eos_token_id end candidates"
                 raise InputError("cannot be followed", where=where, fix=fix)
         self.model, self.tokenizer, self.settings = model, tokenizer, settings
-        self.plain_text = PlainTexts(tokenizer, control_tokens(tokenizer)).without_special
+        self.reader = PromptReader(tokenizer, settings.chat, {"src_lang": settings.source_lang})
+        self.plain_text = self.reader.plain_text
         self.name, self.meter = name, Meter()
         self.max_new_tokens = new_tokens(model, config, settings)
         paddings = (tokenizer.pad_token_id, config.pad_token_id, tokenizer.eos_token_id, 0)
@@ -127,69 +132,59 @@ class HuggingFaceGenerator:
         while block := list(islice(source, self.prompts_at_once)):
             yield from self._lists(block)
 
-    def ids_of(
-        self, text: str, messages: Sequence[Mapping[str, Any]] = ()
-    ) -> tuple[list[int], int]:
-        """The tokens that the model reads of a text, or of a conversation, and how many were cut off.
+    def ids_of(self, text: str, messages: Sequence[Mapping[str, Any]] = ()) -> PromptIds:
+        """The tokens that the model reads of a text, or of a conversation.
 
         Raises:
             InputError: a text that cannot be read or is too long.
         """
-        ids = self.tokens_of(text, messages)
-        num_cut = 0
+        is_chat = bool(messages) or self.settings.chat
+        framed = self.reader.framed(text, messages)
+        ids, num_cut = list(self.reader.ids(framed, is_framed=is_chat)), 0
         max_tokens = self.settings.max_input_tokens
         if max_tokens is not None and len(ids) > max_tokens:
             num_cut = len(ids) - max_tokens
-            ids = self._shortened(text, max_tokens, bool(messages))
+            if is_chat:
+                problem = f"more than {max_tokens} tokens in a chat"
+                fix = "Shorten it: a template is not cut"
+                raise InputError(problem, where="text", fix=fix)
+            ids = list(self.reader.ids(text, truncation=True, max_length=max_tokens))
         check_ids(ids, self.tokenizer, not self.token_generator.encodes)
         check_length(self.model, len(ids), self.max_new_tokens)
-        return ids, num_cut
+        return PromptIds(ids, num_cut)
 
-    def outputs(self, inputs: Sequence[Ids]) -> list[PoolOutputs]:
-        """The candidates of every pool of the settings for these token ids."""
+    def outputs(self, inputs: Sequence[Ids]) -> list[list[list[Output]]]:
+        """The outputs of every pool of the settings for these token ids, [pools][inputs][candidates]."""
         pools = []
         for pool in self.settings.pools:
             tokens = self.token_generator.outputs(inputs, pool, self.settings.seed)
             self.meter.count(tokens=sum(len(output) for outputs in tokens for output in outputs))
-            texts, ended = self._texts(tokens)
-            leads = [
-                [self._lead(ids, output) for output in outputs]
-                for ids, outputs in zip(inputs, tokens, strict=True)
+            of_inputs = [
+                self._outputs(ids, outputs) for ids, outputs in zip(inputs, tokens, strict=True)
             ]
-            logprobs = None
-            if self.settings.logprobs:
-                logprobs = self.token_generator.log_probabilities(inputs, tokens)
-            top, distributions = self.settings.top_logprobs, None
-            if top is not None:
-                distributions = self.token_generator.distributions(inputs, tokens, top)
-            pools.append(PoolOutputs(tokens, texts, logprobs, ended, leads, distributions))
+            if self.settings.logprobs or self.settings.top_logprobs:
+                scores = self.token_generator.scores(inputs, tokens, self.settings.top_logprobs)
+                of_inputs = [
+                    [one._replace(scores=own) for one, own in zip(outputs, of_input, strict=True)]
+                    for outputs, of_input in zip(of_inputs, scores, strict=True)
+                ]
+            pools.append(of_inputs)
         return pools
 
-    def _texts(self, tokens: list[list[list[int]]]) -> tuple[list[list[str]], list[list[bool]]]:
-        """The texts of outputs [inputs][candidates][tokens], and whether each has come to its end.
+    def _outputs(self, ids: Ids, outputs: list[list[int]]) -> list[Output]:
+        """The outputs of an input; their texts are without special tokens, and end before the first stop string."""
+        made = []
+        for tokens in outputs:
+            text = self.tokenizer.decode(tokens, skip_special_tokens=True)
+            before = before_stop(text, self.settings.stop)
+            ended = before is not None or self.token_generator.ended(tokens)
+            text = text if before is None else before
+            made.append(Output(tokens, text.strip(), ended, self._lead(ids, tokens)))
+        return made
 
-        Texts are without special tokens, and end before the first stop string.
-        """
-        flat = [output for outputs in tokens for output in outputs]
-        decoded = iter(self.tokenizer.batch_decode(flat, skip_special_tokens=True))
-        texts: list[list[str]] = []
-        ended: list[list[bool]] = []
-        for outputs in tokens:
-            whole = [next(decoded) for _ in outputs]
-            stopped = [before_stop(text, self.settings.stop) for text in whole]
-            texts.append(
-                [
-                    (text if before is None else before).strip()
-                    for text, before in zip(whole, stopped, strict=True)
-                ]
-            )
-            ended.append(
-                [
-                    before is not None or self.token_generator.ended(output)
-                    for output, before in zip(outputs, stopped, strict=True)
-                ]
-            )
-        return texts, ended
+    def candidates(self, outputs: Sequence[Output]) -> list[Candidate]:
+        """The candidates of outputs, with log-probabilities where the settings say so."""
+        return [output.candidate(self.settings.logprobs) for output in outputs]
 
     def _lead(self, before: Ids, output: Ids) -> str:
         """The blanks between a prompt and the text generated behind it, which the text is without."""
@@ -209,71 +204,23 @@ class HuggingFaceGenerator:
     def _lists(self, prompts: Sequence[Prompt]) -> Iterator[Generated]:
         """The lists of prompts that are generated for together, or the errors that stand for them."""
         readings = [self._read(prompt) for prompt in prompts]
-        inputs = [reading[0] for reading in readings if not isinstance(reading, DiscorankError)]
+        inputs = [reading.ids for reading in readings if isinstance(reading, PromptIds)]
         pools = self.outputs(inputs) if inputs else []
-        i = 0
+        of_inputs = zip(*pools, strict=True)
         for prompt, reading in zip(prompts, readings, strict=True):
             if isinstance(reading, DiscorankError):
                 yield reading
                 continue
-            _, num_cut = reading
-            if num_cut:
-                prompt = prompt.with_extra({"truncated_input_tokens": num_cut})
-            yield prompt.generated(*(pool.candidates(i) for pool in pools))
-            i += 1
+            if reading.num_cut:
+                prompt = prompt.with_extra({"truncated_input_tokens": reading.num_cut})
+            yield prompt.generated(*map(self.candidates, next(of_inputs)))
 
-    def _read(self, prompt: Prompt) -> tuple[list[int], int] | DiscorankError:
+    def _read(self, prompt: Prompt) -> PromptIds | DiscorankError:
         """As `ids_of`, or the error of a text that cannot be read."""
         try:
             return self.ids_of(prompt.text, prompt.messages)
         except DiscorankError as error:
             return error
-
-    def tokens_of(
-        self, text: str, messages: Sequence[Mapping[str, Any]] = (), **options: Any
-    ) -> list[int]:
-        """The tokens of a text, in a chat template and in the source language where the settings say so.
-
-        Raises:
-            InputError: a conversation that the template does not take.
-        """
-        if messages or self.settings.chat:
-            said = list(messages) or [{"role": "user", "content": text}]
-            text = self._in_template(said)
-            # the template wrote them
-            options["add_special_tokens"] = False
-        language_before = getattr(self.tokenizer, "src_lang", None)
-        try:
-            if self.settings.source_lang is not None:
-                self.tokenizer.src_lang = self.settings.source_lang
-            return list(self.tokenizer(text, **options)["input_ids"])
-        finally:
-            if self.settings.source_lang is not None:
-                self.tokenizer.src_lang = language_before
-
-    def _in_template(self, messages: list[Any]) -> str:
-        """A conversation in the tokenizer's chat template; raises InputError where it has none."""
-        if getattr(self.tokenizer, "chat_template", None) is None:
-            fix = "Give texts, or a model made for conversations"
-            raise InputError("the tokenizer has no chat template", where="texts", fix=fix)
-        from jinja2 import TemplateError
-
-        options: dict[str, Any] = {"add_generation_prompt": True, "tokenize": False}
-        try:
-            return str(self.tokenizer.apply_chat_template(messages, **options))
-        except TemplateError as error:
-            problem = f"the chat template refuses the conversation ({error})"
-            raise InputError(problem, where="texts") from None
-
-    def _shortened(self, text: str, max_tokens: int, is_chat: bool) -> list[int]:
-        """The first tokens of a text, with the special ones around them."""
-        if is_chat or self.settings.chat:
-            raise InputError(
-                f"more than {max_tokens} tokens in a chat",
-                where="text",
-                fix="Shorten it: a template is not cut",
-            )
-        return self.tokens_of(text, truncation=True, max_length=max_tokens)
 
 
 # names of settings: of GenerationSettings, and of MBRDecoder

@@ -1,8 +1,11 @@
-"""Loads a model that generates and its tokenizer (a folder, a GGUF file or the hub), and names them with a digest."""
+"""Models that generate and their tokenizers: loaded, checked against settings, and what they read of a text.
+
+A model is a folder, a GGUF file or on the hub, and named with a digest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import field
 from hashlib import sha256
@@ -10,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, cast, get_args
 
 from ...metrics.errors import InputError, ModelLoadError, unknown
+from ...metrics.neural.models.context_tokens import PlainTexts, control_tokens
 from ...metrics.neural.models.encoder import DType, device_of
 from ...metrics.neural.models.files import model_files as files
 from ...metrics.neural.models.pretrained import config_of, pretrained, tokenizer_of
@@ -56,7 +60,7 @@ class GenerationSettings:
         logprobs: whether candidates carry their total natural log-probability under the model: of all their tokens,
             those of the end or of the stop string included.
         top_logprobs: keep how sure the model was: of every token its log-probability and those of so many of the
-            likeliest, in files beside the output, and of every candidate mean-logprob, certainty, tail-entropy and
+            likeliest (in Python alone), and of every candidate mean-logprob, certainty, tail-entropy and
             bottom-window, under the model as it is.
         stop: strings that end a candidate, which is the text before the first of them; on the command line with the
             escapes \\n, \\t, \\r and \\\\.
@@ -245,6 +249,12 @@ def _language_id(tokenizer: Any, code: str, where: str) -> int:
     return int(token)
 
 
+def ends_of(config: Any) -> list[int]:
+    """The tokens that end a text, by a generation configuration."""
+    ends = config.eos_token_id
+    return [ends] if isinstance(ends, int) else list(ends or [])
+
+
 def new_tokens(model: Any, config: Any, settings: GenerationSettings) -> int:
     """How long an output may become, its end included.
 
@@ -270,17 +280,18 @@ def positions(model: Any) -> int | None:
     return int(value) if isinstance(value, int) and value > 0 else None
 
 
-def check_length(model: Any, num_tokens: int, max_new_tokens: int) -> None:
-    """Raises InputError for an input too long for the model.
+def check_length(model: Any, num_tokens: int, behind: int = 0) -> None:
+    """Raises InputError for so many tokens to read, and to generate `behind` them, if the model has too few positions.
 
-    An encoder-decoder needs positions for the input alone, a decoder-only model for the output behind it, too.
+    An encoder-decoder needs positions for the input alone, a decoder-only model for the output, too.
     """
-    behind = 0 if model.config.is_encoder_decoder else max_new_tokens
+    if model.config.is_encoder_decoder:
+        behind = 0
     max_positions = positions(model)
     if max_positions is not None and num_tokens + behind > max_positions:
         more = f" and {behind} new ones" if behind else ""
         problem = f"{num_tokens} tokens{more}, the model has {max_positions} positions"
-        fix = "Shorten it, set max_input_tokens to cut it, or lower max_new_tokens"
+        fix = "Shorten it; to generate, max_input_tokens cuts it, and max_new_tokens can be lower"
         raise InputError(problem, where="text", fix=fix)
 
 
@@ -300,3 +311,52 @@ def check_ids(ids: Sequence[int], tokenizer: Any, generates_on: bool) -> None:
         fix = "Load the tokenizer with add_eos_token=False"
     if problem:
         raise InputError(problem, where="text", fix=fix)
+
+
+class PromptReader:
+    """Turns texts into the token ids that a model reads.
+
+    Args:
+        tokenizer: the model's.
+        chat: whether a text is put into the tokenizer's chat template as what the user says.
+        languages: attributes that the tokenizer has while it reads, such as src_lang; None leaves one as it is.
+    """
+
+    def __init__(self, tokenizer: Any, chat: bool, languages: Mapping[str, str | None]) -> None:
+        self.tokenizer, self.chat = tokenizer, chat
+        self._languages = {name: code for name, code in languages.items() if code is not None}
+        self.plain_text = PlainTexts(tokenizer, control_tokens(tokenizer)).without_special
+
+    def framed(self, text: str, messages: Sequence[Mapping[str, Any]] = ()) -> str:
+        """A text, or a conversation in its place, in the chat template, where there is one.
+
+        Raises:
+            InputError: a conversation that the template does not take, or no template.
+        """
+        if not (messages or self.chat):
+            return text
+        if getattr(self.tokenizer, "chat_template", None) is None:
+            fix = "Give texts, or a model made for conversations"
+            raise InputError("the tokenizer has no chat template", where="texts", fix=fix)
+        from jinja2 import TemplateError
+
+        said = list(messages) or [{"role": "user", "content": text}]
+        options: dict[str, Any] = {"add_generation_prompt": True, "tokenize": False}
+        try:
+            return str(self.tokenizer.apply_chat_template(said, **options))
+        except TemplateError as error:
+            problem = f"the chat template refuses the conversation ({error})"
+            raise InputError(problem, where="texts") from None
+
+    def ids(self, *texts: Any, is_framed: bool = False, **options: Any) -> Any:
+        """The token ids of a text, or of every text of a list; a chat template writes special tokens itself."""
+        if is_framed:
+            options["add_special_tokens"] = False
+        before = {name: getattr(self.tokenizer, name, None) for name in self._languages}
+        try:
+            for name, code in self._languages.items():
+                setattr(self.tokenizer, name, code)
+            return self.tokenizer(*texts, **options)["input_ids"]
+        finally:
+            for name, earlier in before.items():
+                setattr(self.tokenizer, name, earlier)

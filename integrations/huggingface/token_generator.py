@@ -12,19 +12,17 @@ from contextlib import contextmanager
 from copy import deepcopy
 from inspect import signature
 from math import log
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...metrics.execution.store import in_halves
 from ...rerank.votes.confidence import TokenLogprobs
-from .model_loading import ModelPool
+from .model_loading import ModelPool, ends_of
 from .sampling import CELLS, drawing, uniforms
 
-T = TypeVar("T")
 Ids = Sequence[int]
 Draw = tuple[int, int]  # an input, and the number of a candidate
-Pair = tuple[int, tuple[int, ...]]  # an input, and the tokens of an output
 # no warping by transformers, and none of its other ways to decode
 NEUTRAL: dict[str, Any] = {
     "do_sample": False,
@@ -57,6 +55,13 @@ NEUTRAL: dict[str, Any] = {
     "output_attentions": False,
     "output_hidden_states": False,
 }
+
+
+class OutputScores(NamedTuple):
+    """The total natural log-probability of an output, and the distributions of its tokens where they are wanted."""
+
+    logprob: float
+    distributions: TokenLogprobs | None = None
 
 
 class TokenGenerator:
@@ -94,12 +99,7 @@ class TokenGenerator:
         self.stopped = stopped
         self.config = deepcopy(config)
         self.config.update(**NEUTRAL, max_new_tokens=max_new_tokens, pad_token_id=padding)
-        ends = self.config.eos_token_id
-        if ends is None:
-            ends = []
-        elif isinstance(ends, int):
-            ends = [ends]
-        self.ends = frozenset(ends)
+        self.ends = frozenset(ends_of(self.config))
 
     def outputs(
         self,
@@ -162,19 +162,13 @@ class TokenGenerator:
 
     def _model_inputs(self, inputs: Sequence[Ids], rows: list[int]) -> dict[str, Any]:
         """The arguments of the model: `rows` of the inputs, padded; for an encoder-decoder the encoder's states."""
+        import torch
+
         ids, mask = self._padded(inputs, left=not self.encodes)
         if not self.encodes:
             return {"input_ids": ids[rows], "attention_mask": mask[rows]}
-        return {"encoder_outputs": self._encoded(ids, mask, rows), "attention_mask": mask[rows]}
-
-    def _encoded(self, ids: Any, mask: Any, rows: list[int]) -> Any:
-        """The encoder's states of `rows` of the inputs, ids and mask [inputs, longest]."""
-        import torch
-        from transformers.modeling_outputs import BaseModelOutput
-
         with torch.inference_mode():
-            states = self.model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
-            return BaseModelOutput(last_hidden_state=states[rows])
+            return encoded(self.model, ids, mask).of(rows)
 
     def _prompt_states(self, prompts: Sequence[Ids], rows: Sequence[int]) -> Any:
         """Keys and values of a decoder-only model for all but the last token of `rows` of the prompts.
@@ -230,10 +224,8 @@ class TokenGenerator:
             lengths = [sequences.shape[1]] * len(sequences)
             if criteria:
                 lengths = _lengths(sequences, start, stopping)
-        outputs = []
-        for row, length in zip(sequences.tolist(), lengths, strict=True):
-            outputs.append(self._cut(row[start:length]))
-        return outputs
+        rows = zip(sequences.tolist(), lengths, strict=True)
+        return [self._cut(row[start:length]) for row, length in rows]
 
     def _cut(self, tokens: list[int]) -> list[int]:
         """The tokens up to and with the first that ends them."""
@@ -246,138 +238,132 @@ class TokenGenerator:
         """Whether an output came to its end before it became too long."""
         return not self.ends or (bool(tokens) and tokens[-1] in self.ends)
 
-    def log_probabilities(
-        self, inputs: Sequence[Ids], outputs: Sequence[Sequence[Ids]]
-    ) -> list[list[float]]:
-        """Natural log-probability of every output [inputs][outputs] given its input, under the model as it is.
+    def scores(
+        self, inputs: Sequence[Ids], outputs: Sequence[Sequence[Ids]], top: int | None = None
+    ) -> list[list[OutputScores]]:
+        """The log-probability of every output [inputs][outputs] given its input, under the model as it is.
 
         The sum over its tokens, the end included where there is one, without temperature, cut or constraint. A first
         token that the configuration forces is given and does not count.
-        """
-
-        def total(logits: Any, tokens: Any) -> float:
-            return min(0.0, float(_chosen(logits, tokens).double().cpu().sum()))
-
-        return self._of_outputs(inputs, outputs, total)
-
-    def distributions(
-        self, inputs: Sequence[Ids], outputs: Sequence[Sequence[Ids]], top: int
-    ) -> list[list[TokenLogprobs]]:
-        """The distributions of the tokens of every output [inputs][outputs]; of the same tokens as log-probabilities.
 
         Args:
             inputs: token ids.
             outputs: the generated tokens of every input.
-            top: of how many of the likeliest tokens log-probabilities are kept.
+            top: of how many of the likeliest tokens log-probabilities are kept, if the distributions are wanted too.
         """
-
-        def tokens_of(logits: Any, tokens: Any) -> TokenLogprobs:
-            logprobs = logits.log_softmax(dim=1)  # [tokens, vocabulary]
-            chosen = logprobs.gather(1, tokens[:, None])[:, 0]
-            largest = logprobs.topk(min(top, logits.shape[1]), dim=1).values
-            certainty = -logprobs.double().mean(dim=1) - log(logits.shape[1])
-            entropy = -(logprobs.exp() * logprobs).nan_to_num(0.0).sum(dim=1)
-            arrays = (chosen, largest, certainty, entropy)
-            return TokenLogprobs(*(array.float().cpu().numpy() for array in arrays))
-
-        return self._of_outputs(inputs, outputs, tokens_of)
-
-    def _of_outputs(
-        self,
-        inputs: Sequence[Ids],
-        outputs: Sequence[Sequence[Ids]],
-        read: Callable[[Any, Any], T],
-    ) -> list[list[T]]:
-        """What `read` makes of logits [tokens, vocabulary] and tokens [tokens] of every output [inputs][outputs]."""
         results = []
         with _prepared(self.model, self.config):
-            for i, outputs_of_input in enumerate(outputs):
+            for ids, outputs_of_input in zip(inputs, outputs, strict=True):
                 # equal outputs are scored once
-                pairs = list(dict.fromkeys((i, tuple(tokens)) for tokens in outputs_of_input))
-                result_of = self._of_pairs(inputs, pairs, read)
-                results.append([result_of[i, tuple(tokens)] for tokens in outputs_of_input])
+                distinct = list(dict.fromkeys(map(tuple, outputs_of_input)))
+                scores_of = self._of_input(ids, distinct, top)
+                results.append([scores_of[tuple(tokens)] for tokens in outputs_of_input])
         return results
 
-    def _of_pairs(
-        self, inputs: Sequence[Ids], pairs: Sequence[Pair], read: Callable[[Any, Any], T]
-    ) -> dict[Pair, T]:
-        """As `_of_outputs`, of one input: its batches are the same whatever stands beside it in a run."""
-
-        def run(batch: Sequence[Pair]) -> list[T]:
-            return self._passed(inputs, batch, read)
-
-        # pairs of one length stand together
-        pairs = sorted(pairs, key=lambda pair: len(pair[1]))
-        # a batch has logits [pairs, longest, vocabulary]
-        longest = max((len(tokens) + len(inputs[i]) for i, tokens in pairs), default=1)
+    def _of_input(
+        self, ids: Ids, outputs: list[tuple[int, ...]], top: int | None
+    ) -> dict[tuple[int, ...], OutputScores]:
+        """As `scores`, of one input: its batches are the same whatever stands beside it in a run."""
+        # outputs of one length stand together
+        outputs.sort(key=len)
+        # a batch has logits [outputs, longest, vocabulary]
+        longest = max((len(tokens) + len(ids) for tokens in outputs), default=1)
         vocabulary = self.model.get_input_embeddings().weight.shape[0]
         batch_size = max(1, min(self.at_once, CELLS // (longest * vocabulary)))
-        result_of: dict[Pair, T] = {}
-        for start in range(0, len(pairs), batch_size):
-            batch = pairs[start : start + batch_size]
-            result_of.update(zip(batch, in_halves(run, batch), strict=True))
-        return result_of
+        scores_of: dict[tuple[int, ...], OutputScores] = {}
+        for start in range(0, len(outputs), batch_size):
+            batch = outputs[start : start + batch_size]
+            scores = in_halves(lambda part: self._passed(ids, part, top), batch)
+            scores_of.update(zip(batch, scores, strict=True))
+        return scores_of
 
     def _passed(
-        self, inputs: Sequence[Ids], pairs: Sequence[Pair], read: Callable[[Any, Any], T]
-    ) -> list[T]:
-        """What `read` makes of pairs of one input and its outputs, one forward pass."""
+        self, source: Ids, outputs: Sequence[tuple[int, ...]], top: int | None
+    ) -> list[OutputScores]:
+        """The scores of outputs of one input, by one forward pass."""
         import torch
 
+        rows = [0] * len(outputs)
         # what stands before the output in the decoder: the start token, or the whole input
-        start_token = self.config.decoder_start_token_id
-        heads = [[start_token] if self.encodes else list(inputs[i]) for i, _ in pairs]
-        distinct, rows = _distinct_rows([i for i, _ in pairs])
-        states = None if self.encodes else self._prompt_states([inputs[i] for i in distinct], rows)
+        head = [self.config.decoder_start_token_id] if self.encodes else list(source)
+        states = None if self.encodes else self._prompt_states([source], rows)
         if states is not None:
             # the last token of the input predicts the first of the output
-            heads = [head[-1:] for head in heads]
-        sequences = [[*head, *tokens] for head, (_, tokens) in zip(heads, pairs, strict=True)]
-        ids, mask = self._padded(sequences, left=False)  # [pairs, longest]
-        results = []
+            head = head[-1:]
+        # [outputs, longest]
+        ids, mask = self._padded([[*head, *tokens] for tokens in outputs], left=False)
+        scores = []
         with torch.inference_mode():
             if self.encodes:
-                source_ids, source_mask = self._padded([inputs[i] for i in distinct], left=False)
-                states = self._encoded(source_ids, source_mask, rows)
-                result = self.model(
-                    encoder_outputs=states,
-                    attention_mask=source_mask[rows],
-                    decoder_input_ids=ids,
-                )
+                encoder = encoded(self.model, *self._padded([source], left=False)).of(rows)
+                result = self.model(**encoder, decoder_input_ids=ids)
             elif states is None:
                 result = self.model(input_ids=ids, attention_mask=mask)
             else:
-                before = mask.new_ones(len(pairs), states.get_seq_length())
+                before = mask.new_ones(len(outputs), states.get_seq_length())
                 mask = torch.cat([before, mask], dim=1)
                 result = self.model(input_ids=ids, attention_mask=mask, past_key_values=states)
-            for row, (head, (_, tokens)) in enumerate(zip(heads, pairs, strict=True)):
-                first, end = len(head), len(head) + len(tokens)
-                forced = self.config.forced_bos_token_id
-                if forced is not None and tokens[:1] == (forced,):
-                    first += 1
+            forced = self.config.forced_bos_token_id
+            for row, tokens in enumerate(outputs):
+                is_forced = forced is not None and tokens[:1] == (forced,)
+                first, end = len(head) + is_forced, len(head) + len(tokens)
                 # position t predicts token t + 1
                 logits = result.logits[row, first - 1 : end - 1].float()  # [tokens, vocabulary]
-                results.append(read(logits, ids[row, first:end]))
-        return results
+                scores.append(_scores(logits, ids[row, first:end], top))
+        return scores
 
     def _padded(self, rows: Sequence[Ids], left: bool) -> tuple[Any, Any]:
         """Token ids and mask [rows, longest] on the model's device."""
-        import torch
-
-        width = max(map(len, rows))
-        ids, mask = [], []
-        for row in rows:
-            gap = width - len(row)
-            padding = [self.padding] * gap
-            ids.append([*padding, *row] if left else [*row, *padding])
-            mask.append([0] * gap + [1] * len(row) if left else [1] * len(row) + [0] * gap)
-        device = self.model.device
-        return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+        return padded(rows, self.model.device, max(map(len, rows)), self.padding, left)
 
 
-def _chosen(logits: Any, tokens: Any) -> Any:
-    """The log-probabilities [tokens] of tokens under logits [tokens, vocabulary]."""
-    return logits.gather(1, tokens[:, None])[:, 0] - logits.logsumexp(dim=1)
+def padded(
+    rows: Sequence[Ids], device: Any, width: int, padding: int = 0, left: bool = False
+) -> tuple[Any, Any]:
+    """Token ids and mask [rows, width] on a device, the padding in front of them or behind."""
+    import torch
+
+    ids, mask = [], []
+    for row in rows:
+        gap, own = [padding] * (width - len(row)), [1] * len(row)
+        zeros = [0] * len(gap)
+        ids.append([*gap, *row] if left else [*row, *gap])
+        mask.append([*zeros, *own] if left else [*own, *zeros])
+    return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+
+
+class Encoded(NamedTuple):
+    """The encoder's states [inputs, longest, d], and the mask [inputs, longest] of what they are of."""
+
+    states: Any
+    mask: Any
+
+    def of(self, rows: Sequence[int]) -> dict[str, Any]:
+        """The arguments of the model for these rows of the inputs."""
+        from transformers.modeling_outputs import BaseModelOutput
+
+        states = BaseModelOutput(last_hidden_state=self.states[rows])
+        return {"encoder_outputs": states, "attention_mask": self.mask[rows]}
+
+
+def encoded(model: Any, ids: Any, mask: Any) -> Encoded:
+    """The states of an encoder-decoder for ids and mask [inputs, longest]."""
+    return Encoded(model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state, mask)
+
+
+def _scores(logits: Any, tokens: Any, top: int | None) -> OutputScores:
+    """The scores of tokens [tokens] under logits [tokens, vocabulary]."""
+    own = logits.gather(1, tokens[:, None])[:, 0] - logits.logsumexp(dim=1)
+    total = min(0.0, float(own.double().cpu().sum()))
+    if top is None:
+        return OutputScores(total)
+    logprobs = logits.log_softmax(dim=1)  # [tokens, vocabulary]
+    chosen = logprobs.gather(1, tokens[:, None])[:, 0]
+    largest = logprobs.topk(min(top, logits.shape[1]), dim=1).values
+    certainty = -logprobs.double().mean(dim=1) - log(logits.shape[1])
+    entropy = -(logprobs.exp() * logprobs).nan_to_num(0.0).sum(dim=1)
+    arrays = (chosen, largest, certainty, entropy)
+    return OutputScores(total, TokenLogprobs(*(array.float().cpu().numpy() for array in arrays)))
 
 
 def _keeps_keys_and_values(states: Any) -> bool:

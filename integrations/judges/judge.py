@@ -240,8 +240,6 @@ class JudgeMetric(ServerMetric):
         temperature: divides logits; none is sent if it is None.
         seed: sent with the first judgement, the others have the numbers behind it; none is sent if it is None.
         answer_tokens: the longest answer; none is sent if it is None.
-        logprobs: whether a value is the expectation over likely answers, where the server gives log-probabilities.
-        top_logprobs: how many likely tokens are asked for with `logprobs`.
         repeats: how often a question is asked again whose answer has no value.
         chat: whether prompts go to /chat/completions, instead of to /completions.
         request: more keys of a request, as a JSON object.
@@ -263,8 +261,6 @@ class JudgeMetric(ServerMetric):
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = 0.0
     seed: int | None = 0
     answer_tokens: Count | None = 512
-    logprobs: bool = False
-    top_logprobs: Annotated[int, Field(ge=1, le=100)] = 20
     repeats: Annotated[int, Field(ge=0, le=10)] = 2
     chat: bool = True
     request: str | None = None
@@ -274,10 +270,7 @@ class JudgeMetric(ServerMetric):
     users_own: ClassVar[tuple[str, ...]] = ("base_url", "key_variable", "answers")
 
     own_keys: ClassVar[frozenset[str]] = frozenset(
-        (
-            *("model", "prompt", "messages", "n", "stream", "temperature", "seed", "max_tokens"),
-            *("logprobs", "top_logprobs"),
-        )
+        {"model", "prompt", "messages", "n", "stream", "temperature", "seed", "max_tokens"}
     )
     address_variable: ClassVar[str] = "DISCORANK_JUDGE_SERVER"
     variable_of_key: ClassVar[str] = "DISCORANK_JUDGE_KEY"
@@ -334,8 +327,7 @@ class JudgeMetric(ServerMetric):
         """The papers of the judge with these settings."""
         of_prompts = {"mqm": ("kocmi2023gemba",), "pairwise": ("zheng2023judging",)}
         of_prompt = of_prompts.get(str(settings.get("prompt")), ())
-        of_logprobs = ("liu2023geval",) if settings.get("logprobs") else ()
-        return (*super().cited(settings), *of_prompt, *of_logprobs)
+        return (*super().cited(settings), *of_prompt)
 
     def unloaded(self) -> JudgeScorer:
         """A scorer that fills prompts, and asks nobody."""
@@ -385,7 +377,6 @@ class JudgeMetric(ServerMetric):
             self.temperature,
             self.seed,
             self.answer_tokens,
-            self.top_logprobs if self.logprobs else 0,
             self.further,
         )
 

@@ -53,9 +53,7 @@ class _Document:
         """Raises ApiError for a position that cannot be decided next."""
         last = self.last
         if position not in (0, last, last + 1):
-            expected = (
-                f"{last + 1}" if last < 0 else f"{last + 1}, {last} once more, or 0 to begin anew"
-            )
+            expected = f"{last + 1}, or {max(last, 0)} or 0 once more"
             problem = f"{_PARAM}: found {position}, expected {expected}"
             raise ApiError(400, problem, _PARAM, "position_out_of_order")
 

@@ -9,6 +9,7 @@ choices say, so that no list waits for another. A document is read as one text, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple, Protocol
 
 from ...metrics.errors import DiscorankError, InputError, excerpt
@@ -101,8 +102,6 @@ def read_chosen_texts(path: str) -> dict[str, Text]:
                 list_id, text = _choice(parse_json(line))
                 if list_id in chosen:
                     raise InputError(f"{list_id!r:.80} was there before", where="id")
-            except RecursionError:
-                raise source.refusal(number, "nested too deeply") from None
             except InputError as error:
                 raise error.inside(f"{source.name}:{number}") from None
             chosen[list_id] = text
@@ -196,70 +195,61 @@ class ListPrompts:
 
     def skip(self, entry: Entry[CandidateList]) -> None:
         """Counts a list that an earlier run has done; it is context of what comes."""
-        self._entered(entry.record)
+        with suppress(InputError):
+            self._enter(entry.record)
 
-    def read(self, entry: Entry[CandidateList]) -> tuple[list[PromptedText], bool] | DiscorankError:
+    def read(self, entry: Entry[CandidateList]) -> tuple[list[PromptedText], bool]:
         """The scored texts of the next list: its candidates, then its pseudo-references.
 
         Nothing is asked of a list that lends context alone. The second value says whether the list is cut off from
-        the sentences before it, or these are lost. An error stands for a list of which nothing can be asked.
+        the sentences before it, or these are lost.
+
+        Raises:
+            DiscorankError: nothing can be asked of the list.
         """
         record = entry.record
-        entered = self._entered(record)
+        context, is_cut = self._enter(record)
         if record is None:
-            return entry.error or InputError("nothing was read")
-        if isinstance(entered, DiscorankError):
-            return entered
-        context, is_cut = entered
+            raise entry.error or InputError("nothing was read")
         if record.context_only:
             return [], is_cut
-        try:
-            texts = (*record.candidates, *record.pseudo_references)
-            return [self._prompted(record, candidate, context) for candidate in texts], is_cut
-        except DiscorankError as error:
-            return error
+        texts = (*record.candidates, *record.pseudo_references)
+        return [self._prompted(record, candidate, context) for candidate in texts], is_cut
 
     def _prompted(
         self, record: CandidateList, candidate: Candidate, context: Context
     ) -> PromptedText:
-        """The scored text of a candidate."""
-        text = str(candidate.text)
-        if not self.templates.reverse:
+        """The scored text of a candidate behind its prompt, with its end where it is whole."""
+        text, is_whole, lead = str(candidate.text), True, ""
+        if self.templates.reverse:
+            prompt = self.templates.filled("", context, {**record.extra, CANDIDATE: text})
+            text = self._source(record)
+        else:
             source = self._source(record) if self.templates.reads_source(context) else ""
             prompt = self.templates.filled(source, context, record.extra)
-            whole = self._ended(prompt, text, "unfinished" not in candidate.fields)
-            return whole._replace(lead=_lead(prompt, candidate))
-        prompt = self.templates.filled("", context, {**record.extra, CANDIDATE: text})
-        return self._ended(prompt, self._source(record), True)
-
-    def _ended(self, prompt: str, text: str, is_whole: bool) -> PromptedText:
-        """A text behind a prompt, with its end where it is whole."""
+            is_whole, lead = "unfinished" not in candidate.fields, _lead(prompt, candidate)
         if self.end_text is None or not is_whole:
-            return PromptedText(prompt, text, is_whole)
-        return PromptedText(prompt, text, ends=False, end_text=self.end_text)
+            return PromptedText(prompt, text, is_whole, "", lead)
+        return PromptedText(prompt, text, False, self.end_text, lead)
 
-    def _entered(self, record: CandidateList | None) -> tuple[Context, bool] | DiscorankError:
+    def _enter(self, record: CandidateList | None) -> tuple[Context, bool]:
         """Context of the next list, and whether it is cut off; the list becomes context of those after it."""
-        if record is None:
-            self.after_gap = True
-            return NO_CONTEXT, False
-        after_gap, self.after_gap = self.after_gap, False
-        if not self.context:
+        after_gap, self.after_gap = self.after_gap, record is None
+        if record is None or not self.context:
             return NO_CONTEXT, False
         if record.document is None:
+            problem = "no document, but the prompt reads context"
             fix = "Name the document of every list, or leave context out"
-            return InputError(
-                "no document, but the prompt reads context", where="document", fix=fix
-            )
+            raise InputError(problem, where="document", fix=fix)
         if record.document != self.document:
             self.document, self.stream = record.document, DocumentStream(self.context)
         is_cut = self.stream.enter(record.position, after_gap)
         context = self.stream.context
         try:
             self.stream.extend(self._source(record), self._chosen(record))
-        except InputError as error:
+        except InputError:
             self.stream.lose()
-            return error
+            raise
         return context, is_cut
 
     def _source(self, record: CandidateList) -> str:

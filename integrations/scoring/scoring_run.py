@@ -19,7 +19,7 @@ from ...metrics.errors import DiscorankError, InputError, MetricError, excerpt
 from ...metrics.execution.meter import Meter
 from ...metrics.spec.checked_settings import settings
 from ...rerank.lists import ANNOTATIONS, NOTHING, Candidate, CandidateList, write_list
-from ...rerank.runs.resumable import Checkpoint, RowLoop, Stream, Written, as_line, outputs
+from ...rerank.runs.resumable import Addition, Checkpoint, RowLoop, Stream, outputs
 from ...rerank.runs.run_file import Measured
 from ..files.entries import ListEntry
 from .list_prompts import LEAD, Answered, Asked, ListPrompts, PromptedText, ScoredText, TextScorer
@@ -56,34 +56,25 @@ class ValueFields:
         """Raises InputError if something stands where values are to be written."""
         if self.overwrite:
             return
-        for name in ("candidates", "pseudo_references"):
-            for i, candidate in enumerate(getattr(record, name)):
-                for key in (self.field, self.tokens):
-                    if key in candidate.fields or (
-                        key == LOGPROB and candidate.logprob is not None
-                    ):
-                        fix = "Write to another key with --field, or replace it with --overwrite"
-                        raise InputError("is there already", where=f"{name}[{i}].{key}", fix=fix)
+        for place, candidate in _placed(record):
+            there = {*candidate.fields, *([] if candidate.logprob is None else [LOGPROB])}
+            for key in (self.field, self.tokens):
+                if key in there:
+                    fix = "Write to another key with --field, or replace it with --overwrite"
+                    raise InputError("is there already", where=f"{place}.{key}", fix=fix)
 
-    def written(self, record: CandidateList, values: Sequence[ScoredText]) -> CandidateList:
+    def written(self, record: CandidateList, values: Iterable[ScoredText]) -> CandidateList:
         """The list with a value for every candidate, then for every pseudo-reference.
 
         Raises:
             InputError: a value that JSON cannot hold.
         """
-        num_candidates = len(record.candidates)
-        of_candidates, of_references = values[:num_candidates], values[num_candidates:]
-        return replace(
-            record,
-            candidates=self._with(record.candidates, of_candidates),
-            pseudo_references=self._with(record.pseudo_references, of_references),
+        rest = iter(values)
+        candidates, references = (
+            tuple(self._candidate(candidate, next(rest)) for candidate in texts)
+            for texts in (record.candidates, record.pseudo_references)
         )
-
-    def _with(
-        self, candidates: Sequence[Candidate], values: Sequence[ScoredText]
-    ) -> tuple[Candidate, ...]:
-        pairs = zip(candidates, values, strict=True)
-        return tuple(self._candidate(candidate, value) for candidate, value in pairs)
+        return replace(record, candidates=candidates, pseudo_references=references)
 
     def _candidate(self, candidate: Candidate, value: ScoredText) -> Candidate:
         fields = {**candidate.fields, self.tokens: value.tokens}
@@ -93,6 +84,13 @@ class ValueFields:
             problem = f"a log-probability of {value.logprob}, which no key but logprob holds"
             raise InputError(problem, where=f"{excerpt(str(candidate.text))}")
         return replace(candidate, fields={**fields, self.field: value.logprob})
+
+
+def _placed(record: CandidateList) -> Iterator[tuple[str, Candidate]]:
+    """The candidates of a list, then its pseudo-references, each with its place."""
+    for name in ("candidates", "pseudo_references"):
+        for i, candidate in enumerate(getattr(record, name)):
+            yield f"{name}[{i}]", candidate
 
 
 @dataclass(frozen=True)
@@ -115,23 +113,21 @@ class ListScoring:
         written = {"field": self.fields.field, "overwrite": self.fields.overwrite}
         return {**self.scorer.identity, **self.prompts.identity, **written}
 
+    def read(self, entry: ListEntry) -> tuple[list[PromptedText], bool]:
+        """As `ListPrompts.read`; raises InputError also where there are values already."""
+        texts, is_cut = self.prompts.read(entry)
+        if texts and entry.record is not None:
+            self.fields.check(entry.record)
+        return texts, is_cut
 
-class _ScoredList(NamedTuple):
-    """A list with its values, and how many distinct texts and tokens they are of."""
 
-    record: CandidateList
+class _Scored(NamedTuple):
+    """What was asked of a list, and what was answered of the distinct texts among that."""
+
+    record: CandidateList | None
+    asked: Sequence[PromptedText]
     is_cut: bool
-    texts: int = 0
-    tokens: int = 0
-
-
-class _WaitingList(NamedTuple):
-    """An entry, what is asked of it, and the distinct texts among that."""
-
-    entry: ListEntry
-    asked: Sequence[PromptedText] = ()
-    is_cut: bool = False
-    distinct: Sequence[PromptedText] = ()
+    answered: Answered = ()
 
 
 def run_scoring(
@@ -167,120 +163,76 @@ def run_scoring(
     scoring.prompts.templates.read_by(getattr(scoring.scorer, "plain_text", str))
     checkpoint = outputs(out, {**scoring.identity, **reading}, {"name": name, "seeds": {}})
     loop = RowLoop(checkpoint, name, max_errors, on_progress)
-    save = _Saving(checkpoint).save
     return loop.run(
         entries,
         scoring.prompts.skip,
-        lambda source: _outcomes(scoring, source, save, meter),
-        _written,
+        lambda source: _outcomes(scoring, source, checkpoint),
+        lambda outcome: _written(scoring.fields, outcome, meter),
         lambda: Measured(meter.now),
     )
 
 
-class _Saving:
-    """Saves what was written since it was last called."""
-
-    def __init__(self, checkpoint: Checkpoint | Stream) -> None:
-        self.checkpoint, self.saved = checkpoint, checkpoint.state.entries
-
-    def save(self) -> None:
-        """Saves the outputs if there is more in them."""
-        if self.checkpoint.state.entries > self.saved:
-            self.saved = self.checkpoint.state.entries
-            self.checkpoint.save()
-
-
 def _outcomes(
-    scoring: ListScoring, entries: Iterator[ListEntry], save: Callable[[], None], meter: Meter
-) -> Generator[tuple[ListEntry, _ScoredList | DiscorankError]]:
-    """Every entry with its scored list, or the error that stands for it, in order."""
-    waiting: deque[_WaitingList] = deque()
+    scoring: ListScoring, entries: Iterator[ListEntry], checkpoint: Checkpoint | Stream
+) -> Generator[tuple[ListEntry, _Scored]]:
+    """Every entry with what came of it, in order."""
+    waiting: deque[tuple[ListEntry, _Scored]] = deque()
+    num_saved = checkpoint.state.entries
+
+    def save() -> None:
+        nonlocal num_saved
+        if checkpoint.state.entries > num_saved:
+            num_saved = checkpoint.state.entries
+            checkpoint.save()
 
     def asked() -> Iterator[Asked]:
         for entry in entries:
-            read = _read(scoring, entry)
-            if isinstance(read, DiscorankError):
-                waiting.append(_WaitingList(entry))
-                yield read
+            try:
+                texts, is_cut = scoring.read(entry)
+            except DiscorankError as error:
+                waiting.append((entry, _Scored(None, (), False)))
+                yield error
             else:
-                waiting.append(read)
-                yield read.distinct
+                waiting.append((entry, _Scored(entry.record, texts, is_cut)))
+                yield list(dict.fromkeys(texts))
 
     for answered in scoring.scorer.scored(asked(), save):
-        one = waiting.popleft()
-        outcome = _scored_list(scoring.fields, one, answered)
-        if isinstance(outcome, _ScoredList):
-            meter.count(texts=outcome.texts, tokens=outcome.tokens)
-        yield one.entry, outcome
+        entry, one = waiting.popleft()
+        yield entry, one._replace(answered=answered)
 
 
-def _read(scoring: ListScoring, entry: ListEntry) -> _WaitingList | DiscorankError:
-    """The scored texts of an entry, or its error."""
-    read = scoring.prompts.read(entry)
-    if isinstance(read, DiscorankError):
-        return read
-    asked, is_cut = read
-    try:
-        if asked and entry.record is not None:
-            scoring.fields.check(entry.record)
-    except InputError as error:
-        return error
-    return _WaitingList(entry, asked, is_cut, list(dict.fromkeys(asked)))
-
-
-def _scored_list(
-    fields: ValueFields, one: _WaitingList, answered: Answered
-) -> _ScoredList | DiscorankError:
-    """The list with its values, or the first error among them."""
-    record = one.entry.record
-    if isinstance(answered, DiscorankError) or record is None:
-        return answered if isinstance(answered, DiscorankError) else InputError("nothing was read")
-    if not one.asked:
-        return _ScoredList(record, one.is_cut)
-    value_of = dict(zip(one.distinct, answered, strict=True))
-    values: list[ScoredText] = []
-    for i, text in enumerate(one.asked):
-        value = _checked(value_of[text])
-        if isinstance(value, DiscorankError):
-            return value.inside(_place(record, i))
-        values.append(value)
-    try:
-        scored = fields.written(record, values)
-    except InputError as error:
-        return error
-    num_tokens = {text: value.tokens for text, value in zip(one.asked, values, strict=True)}
-    return _ScoredList(scored, one.is_cut, len(num_tokens), sum(num_tokens.values()))
-
-
-def _checked(value: ScoredText | DiscorankError) -> ScoredText | DiscorankError:
-    """The value, or an error in place of NaN."""
-    if isinstance(value, ScoredText) and isnan(value.logprob):
-        fix = "Does the model work in this precision? Try --dtype float32"
-        return MetricError("the model gives NaN", where="", fix=fix)
-    return value
-
-
-def _place(record: CandidateList, i: int) -> str:
-    """Where the i-th of the candidates and pseudo-references of a list stands in it."""
-    num_candidates = len(record.candidates)
-    if i < num_candidates:
-        return f"candidates[{i}]"
-    return f"pseudo_references[{i - num_candidates}]"
-
-
-def _written(outcome: _ScoredList | DiscorankError) -> Written:
-    """The line of a list, and what it adds to the counts of the run; raises an error instead of a list."""
-    if isinstance(outcome, DiscorankError):
-        raise outcome
-    record = outcome.record
+def _written(fields: ValueFields, one: _Scored, meter: Meter) -> Addition:
+    """The row of a list, and what it adds to the counts of the run; raises an error instead."""
+    if isinstance(one.answered, DiscorankError):
+        raise one.answered
+    if one.record is None:
+        raise InputError("nothing was read")
+    record = one.record
+    if one.asked:
+        value_of = dict(zip(dict.fromkeys(one.asked), one.answered, strict=True))
+        texts = zip(_placed(record), one.asked, strict=True)
+        values = [_checked(value_of[text], place) for (place, _), text in texts]
+        record = fields.written(record, values)
+        tokens_of = {text: value.tokens for text, value in zip(one.asked, values, strict=True)}
+        meter.count(texts=len(tokens_of), tokens=sum(tokens_of.values()))
     row = write_list(record)
-    if outcome.is_cut:
+    if one.is_cut:
         row["context_was_cut"] = True
     distinct_texts = {candidate.text for candidate in record.candidates}
     counts = {
         "rows": 1,
         "candidates": len(record.candidates),
         "duplicates": len(record.candidates) - len(distinct_texts),
-        **({"context-cut": 1} if outcome.is_cut else {}),
+        **({"context-cut": 1} if one.is_cut else {}),
     }
-    return {"rows": as_line(row)}, counts
+    return {"rows": row}, counts
+
+
+def _checked(value: ScoredText | DiscorankError, place: str) -> ScoredText:
+    """The value of a text; raises the error in its place, or one for NaN."""
+    if isinstance(value, DiscorankError):
+        raise value.inside(place)
+    if isnan(value.logprob):
+        fix = "Does the model work in this precision? Try --dtype float32"
+        raise MetricError("the model gives NaN", where=place, fix=fix)
+    return value

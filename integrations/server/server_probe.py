@@ -17,7 +17,6 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import Rare, settings
-from ...metrics.storage.json_and_yaml import parse_json
 from ...rerank.messages import text_in, value_at
 from ..files.reply_choices import total_logprob
 from ..scoring.list_prompts import ScoredText
@@ -27,8 +26,6 @@ from .exchange import (
     NotThereError,
     RefusedError,
     UnusableError,
-    check_status,
-    whole,
 )
 from .score_server import Pair, RequestForm
 
@@ -257,44 +254,6 @@ class ServerProbe:
         reply = await self._exchange.post("chat/completions" if chat else "completions", body)
         choices = value_at(reply, "choices")
         return choices if isinstance(choices, list) else []
-
-
-async def facts_of(
-    exchange: Exchange,
-    model: str | None,
-    further: Mapping[str, Any],
-    temperature: float | None,
-) -> ServerFacts:
-    """What a server does in chats, or in completions if it has no chats.
-
-    Args:
-        exchange: requests to it.
-        model: which of its models; the only one it names, if not given.
-        further: more keys of every request.
-        temperature: of sampling; the server's own if not given.
-
-    Raises:
-        DiscorankError: it cannot be asked, or names several models.
-    """
-    name = model or await _only_model(exchange)
-    sampling = {} if temperature is None else {"temperature": temperature}
-    try:
-        return await ServerProbe(exchange, name, True, further, sampling).facts()
-    except NotThereError:
-        return await ServerProbe(exchange, name, False, further, sampling).facts()
-
-
-async def _only_model(exchange: Exchange) -> str:
-    """The name of the one model that the server has."""
-    async with exchange.opened("GET", "models", b"", {}) as reply:
-        content = await whole(reply.pieces, None)
-    check_status(reply.status, reply.headers, content, exchange.shown)
-    listed = value_at(parse_json(content), "data")
-    names = [value_at(model, "id") for model in (listed if isinstance(listed, list) else [])]
-    if len(names) != 1 or not isinstance(names[0], str):
-        problem = f"the server names {len(names)} models"
-        raise InputError(problem, where="--probe-model", fix="Say which one is to be asked")
-    return names[0]
 
 
 def _text_and_length(choice: Any) -> tuple[str, int]:

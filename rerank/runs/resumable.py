@@ -44,8 +44,8 @@ from .run_file import (
 )
 
 EVERY_SECONDS = 1.0
-# outputs that are there while something is in them, whose names come from that of the rows
-BESIDE = ("errors", "waiting")
+# the output that is there while something is in it, whose name comes from that of the rows
+ERRORS = "errors"
 PACKAGES = ("discorank", "numpy", "sacrebleu", "tokenizers", "torch", "transformers")
 # what an installer leaves beside a package (importlib.metadata, which reads it too, takes long to import)
 _INSTALLED = re.compile(rf"({'|'.join(PACKAGES)})-(.+)\.dist-info")
@@ -123,7 +123,7 @@ class Checkpoint:
         self.locks = ExitStack()
         try:
             for name, path in {**self.sinks, **table}.items():
-                if name not in BESIDE:
+                if name != ERRORS:
                     self.locks.enter_context(locked(path))
             self.state, self.earlier_input = earlier_run(
                 self.run_file, self.sinks, self.identity, table.get("table")
@@ -156,29 +156,6 @@ class Checkpoint:
         if monotonic() - self.saved_at > EVERY_SECONDS:
             self.save()
 
-    def keep(self, name: str, data: bytes, counts: Mapping[str, int]) -> None:
-        """Appends to an output what no input entry is done by; the next `save` makes it permanent.
-
-        Raises:
-            ResourceError: the disk is full or gone.
-        """
-        outputs, total = self._grown({name: data}, counts)
-        self.state = replace(self.state, outputs=outputs, counts=total)
-
-    def clear(self, name: str) -> None:
-        """Takes an output away, and the count of its name; the run file says so first."""
-        if name not in self.state.outputs:
-            return
-        outputs, counts = dict(self.state.outputs), dict(self.state.counts)
-        outputs.pop(name)
-        counts.pop(name, None)
-        # the state first, as a signal may come at any step
-        self.state = replace(self.state, outputs=outputs, counts=counts)
-        self.save()
-        if name in self.files:
-            self.files.pop(name).close()
-        self.sinks[name].unlink(missing_ok=True)
-
     def skip(self, raw: bytes) -> None:
         """Counts an input entry that an earlier run has done."""
         self.reread.update(raw + b"\n")
@@ -197,7 +174,7 @@ class Checkpoint:
         self.measured = measured
         self.state = replace(self.state, digest=self.reread)
         for name, path in self.sinks.items():
-            if name not in BESIDE:
+            if name != ERRORS:
                 self._append(name, b"")
                 if not self.resumed:
                     os.truncate(path, 0)
@@ -282,7 +259,7 @@ class Checkpoint:
             good = self.state.outputs.get(name, WrittenBytes()).num_bytes
             if path.exists() and path.stat().st_size > good:
                 os.truncate(path, good)
-            if name in BESIDE and not good:
+            if name == ERRORS and not good:
                 path.unlink(missing_ok=True)
 
 
@@ -380,12 +357,6 @@ class Stream:
         total = Counter(self.state.counts)
         total.update(counts)
         self.state = replace(self.state, entries=self.state.entries + 1, counts=total)
-
-    def keep(self, name: str, data: bytes, counts: Mapping[str, int]) -> None:
-        """Nothing is kept."""
-
-    def clear(self, name: str) -> None:
-        """There is nothing to take away."""
 
     def leave(self, name: str, data: bytes) -> None:
         """Writes an error record that stops the run."""

@@ -10,7 +10,7 @@ task is easy.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from math import inf, sqrt
 from statistics import NormalDist
 from typing import Annotated, Any, NamedTuple
@@ -30,6 +30,10 @@ from ..engines.local import LocalEngine
 
 CHUNK_ITEMS = 512  # handed to the engine together
 CHUNK_CHARACTERS = 1 << 20
+_FORM = (
+    "An item is an object with id, correct, contrastive, context_source, context_target; contexts "
+    "may be []"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +70,7 @@ def read_item(data: Any) -> ContrastiveItem:
     """
     if isinstance(data, ContrastiveItem):
         return data
-    required = ", ".join(
-        field.name for field in fields(ContrastiveItem) if field.default is MISSING
-    )
-    fix = f"An item is an object with {required}; contexts may be []"
-    return from_json(ContrastiveItem, data, "", fix)
+    return from_json(ContrastiveItem, data, "", _FORM)
 
 
 class Verdict(NamedTuple):
@@ -159,11 +159,8 @@ class Tally:
 
     def __init__(self) -> None:
         # by value of the item's field of this name (None for `overall`): items, firsts, shared firsts
-        self._counts: dict[str, dict[Any, list[int]]] = {
-            "overall": {},
-            "phenomenon": {},
-            "distance": {},
-        }
+        names = ("overall", "phenomenon", "distance")
+        self._counts: dict[str, dict[Any, list[int]]] = {name: {} for name in names}
 
     def add(self, item: ContrastiveItem, verdict: Verdict) -> None:
         """Counts one item."""
@@ -184,15 +181,15 @@ class Tally:
             raise InputError("no items, expected at least one", where="contrastive items")
         return ContrastiveAccuracy(
             Accuracy(*self._counts["overall"][None]),
-            self._accuracies("phenomenon"),
-            self._accuracies("distance"),
+            _accuracies(self._counts["phenomenon"]),
+            _accuracies(self._counts["distance"]),
         )
 
-    def _accuracies(self, name: str) -> dict[Any, Accuracy]:
-        """The accuracy at every value of a field, in order, None last."""
-        counts = self._counts[name]
-        values = sorted(counts, key=lambda value: (value is None, value))
-        return {value: Accuracy(*counts[value]) for value in values}
+
+def _accuracies(counts: Mapping[Any, Sequence[int]]) -> dict[Any, Accuracy]:
+    """The accuracy at every value of a field, in order, None last."""
+    values = sorted(counts, key=lambda value: (value is None, value))
+    return {value: Accuracy(*counts[value]) for value in values}
 
 
 def contrastive_accuracy(

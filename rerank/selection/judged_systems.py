@@ -153,9 +153,9 @@ class JudgedLayer(Layer):
 def is_judged(documents: Sequence[DocumentOutputs], dimension: str) -> bool:
     """True if any text has a score of the dimension."""
     return any(
-        _any(judgements)
+        not isinstance(own, tuple) or any(score is not None for score in own)
         for document in documents
-        for judgements in document.human.get(dimension, {}).values()
+        for own in document.human.get(dimension, {}).values()
     )
 
 
@@ -258,10 +258,3 @@ def doubtful_direction(
     if not lower and dimension.lower() == "mqm" and (scores >= 0).all():
         return f"{dimension} counts errors where no score is below 0; if lower is better, give {dimension}:lower"
     return None
-
-
-def _any(judgements: Judgements) -> bool:
-    """True if there is a score among them."""
-    if isinstance(judgements, tuple):
-        return any(score is not None for score in judgements)
-    return True

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, repeat
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -40,7 +40,6 @@ from .statistics import (
 from .system_scores import Layer, Part
 
 Correction = Literal["none", "holm", "fdr"]
-CORRECTIONS = ("none", "holm", "fdr")
 
 
 @dataclass(frozen=True)
@@ -241,8 +240,8 @@ def corrected(p: FloatArray, correction: Correction) -> FloatArray:
     >>> corrected(np.array([0.01, 0.04, 0.03]), "holm").tolist()
     [0.03, 0.06, 0.06]
     """
-    if correction not in CORRECTIONS:
-        raise unknown("correction", correction, CORRECTIONS, where="correction")
+    if correction not in get_args(Correction):
+        raise unknown("correction", correction, get_args(Correction), where="correction")
     if correction == "none" or not len(p):
         return p
     if correction == "fdr":

@@ -148,15 +148,12 @@ def check_rankings(rankings: Rankings, systems: Mapping[str, Collection[str]]) -
 
 def _check_same(document: DocumentOutputs, first: DocumentOutputs) -> None:
     """Raises InputError unless a document has the systems of the first."""
-    place = f"{document.where}: systems"
-    for name in first.systems:
-        if name not in document.systems:
-            fix = f"{first.where} has it; give all systems the same documents"
-            raise InputError(f"no text of system {name!r:.80}", where=place, fix=fix)
-    for name in document.systems:
-        if name not in first.systems:
-            fix = f"{first.where} has none of it; give all systems the same documents"
-            raise InputError(f"found the system {name!r:.80}", where=place, fix=fix)
+    for name in [*first.systems, *document.systems]:
+        is_missing = name not in document.systems
+        if is_missing or name not in first.systems:
+            problem = f"{'no text of' if is_missing else 'found the'} system {name!r:.80}"
+            fix = f"Give all systems the same documents, as {first.where} has them"
+            raise InputError(problem, where=f"{document.where}: systems", fix=fix)
 
 
 def with_references(
@@ -171,12 +168,8 @@ def with_references(
     for document in documents:
         for name in names:
             if name not in document.references:
-                raise unknown(
-                    "reference",
-                    name,
-                    document.references,
-                    where=f"{document.where}: references",
-                )
+                where = f"{document.where}: references"
+                raise unknown("reference", name, document.references, where=where)
         references = {name: document.references[name] for name in names}
         narrowed.append(replace(document, references=references))
     return narrowed
@@ -459,13 +452,11 @@ def read_by_metric(
 
 def _places(metric: Metric, batch: Sequence[DocumentOutputs], system: str) -> list[str]:
     """Where the texts of a system stand, those of `_comparisons` one by one."""
+    by_document = metric.info.unit == "document"
     places = []
     for document in batch:
-        place = f"document {document.id!r:.80}, system {system!r:.80}"
-        if metric.info.unit == "document":
-            places.append(place)
-        else:
-            places += [f"{place}, segment {i}" for i in range(document.segments)]
+        segments = [""] if by_document else [f", segment {i}" for i in range(document.segments)]
+        places += [f"{document.where}, system {system!r:.80}{segment}" for segment in segments]
     return places
 
 
@@ -485,12 +476,7 @@ def _comparisons(metric: Metric, batch: Sequence[DocumentOutputs], system: str) 
             sources += document.units(document.source, by_document)
         owners += [document.id] * len(units)
     try:
-        return metric.segments(
-            hypotheses,
-            references,
-            sources or None,
-            owners,
-        )
+        return metric.segments(hypotheses, references, sources or None, owners)
     except InputError as error:
         match = re.fullmatch(r"\w+\[(\d+)\].*", error.where)
         place = f"document {owners[int(match[1])]!r:.80}: " if match else ""

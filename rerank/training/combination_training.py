@@ -163,15 +163,9 @@ def _metric_values(
     against: Against,
     cache: Cache | None,
 ) -> list[FloatArray]:
-    """The features [N, metrics] of every list; raises InputError for values that are not finite."""
+    """The features [N, metrics] of every list; errors as `features` and `_check_range`."""
     columns = [features(metric, lists, against, cache) for metric in metrics]
     for metric, column in zip(metrics, columns, strict=True):
-        if not all(np.isfinite(values).all() for values in column):
-            raise InputError(
-                "values that are not finite",
-                where=metric.signature(),
-                fix="Leave it out",
-            )
         _check_range(metric, column)
     return [np.stack(by_metric, axis=1) for by_metric in zip(*columns, strict=True)]
 
@@ -195,18 +189,13 @@ def _feature_rows(
     varies = learned.differences.any(axis=0)
     ends = intervals(learned.differences, data.groups, learned.fitting, tuning.draws, tuning.seed)
     low, high = (np.where(varies, end / learned.units, 0) for end in ends)
-    rows = []
-    for i, metric in enumerate(metrics):
-        row = {
-            "metric": metric.signature(),
-            "weight": float(learned.weights[i]),
-            "low": float(low[i]),
-            "high": float(high[i]),
-            "min": float(learned.scale.low[i]),
-            "max": float(learned.scale.high[i]),
-        }
-        rows.append(row)
-    return rows
+    columns = (learned.weights, low, high, learned.scale.low, learned.scale.high)
+    names = ("weight", "low", "high", "min", "max")
+    rows = np.stack(columns, axis=1).tolist()
+    return [
+        {"metric": metric.signature(), **dict(zip(names, row, strict=True))}
+        for metric, row in zip(metrics, rows, strict=True)
+    ]
 
 
 def gathered(
@@ -215,16 +204,13 @@ def gathered(
     groups: Sequence[str],
 ) -> Data:
     """Training data from the features [N, metrics], the (better, worse) indices and the document of every list."""
-    better: list[int] = []
-    worse: list[int] = []
-    documents: list[str] = []
-    start = 0
-    for list_values, list_pairs, document in zip(values, pairs, groups, strict=True):
-        for a, b in list_pairs:
-            better.append(start + a)
-            worse.append(start + b)
-            documents.append(document)
-        start += len(list_values)
+    starts = np.cumsum([0, *map(len, values[:-1])]).tolist()
+    rows = [
+        (start + a, start + b, document)
+        for start, own, document in zip(starts, pairs, groups, strict=True)
+        for a, b in own
+    ]
+    better, worse, documents = map(list, zip(*rows, strict=True))
     return Data(np.concatenate(values), better, worse, documents)
 
 

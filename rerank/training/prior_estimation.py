@@ -24,6 +24,16 @@ A plugged-in estimate of t is often 0 where systems are few, and would then clai
 is averaged over the posterior of t; beforehand v / (t^2 + v), v the mean of v_s, is uniform on 0 to 1 (Strawderman
 1971; Daniels 1999). The posterior mean of a_s is E[B_s] a_s, its variance E[B_s] v_s + Var[B_s] a_s^2.
 
+Several raters make one score of every text. Where lower is better and no score is negative (errors), a rater's
+strictness is a factor,
+    y_isr = f_r v_is,     v_is = sum_r y_isr / sum_r f_r,     f_r = (sum_is y_isr + P y) / (sum_is v_is + P y)
+else what a rater adds,
+    y_isr = v_is + c_r,   v_is = mean_r (y_isr - c_r),        c_r = sum_is (y_isr - v_is) / (n_r + P)
+for text s of segment i, over the raters and texts that were judged, in turns until nothing changes; y is the mean
+score. Both are likelihoods (Poisson, normal), drawn to raters alike as if that had been seen on P texts. A plain mean
+would be biased: a strict rater who judges only the better systems makes these look worse. Scores keep their mean over
+all judgements.
+
 Of preferences, v_i is the least-squares solution of v_worse - v_better = 1 over the compared pairs of a segment, 0 for
 ties, its mean 0 (Massey 1997): lower is better. Groups of texts that no comparison joins are taken to be as good as
 each other on average. Texts that nobody compared have no score.
@@ -54,6 +64,8 @@ GRID = np.linspace(-20, 30, 2001)  # log t^2 over the mean of v_s
 ROUNDING = 1e-12  # what is left of an error without noise, over the largest
 Root = Literal["auto", "yes", "no"]
 MAX_ERROR = 1e100  # sums of products of errors up to here are finite
+PSEUDO_TEXTS = 5.0  # P
+STEPS, SMALLEST = 1000, 1e-9  # of turns; a change that is none
 PREFERENCES = "preferences"
 
 
@@ -272,10 +284,10 @@ def _design_effect(
     return max(1.0, clustered / (variance * float(np.trace(inverse))))
 
 
-def with_mean_of_raters(
-    documents: Sequence[DocumentOutputs], dimensions: Sequence[str], name: str
+def with_one_score(
+    documents: Sequence[DocumentOutputs], dimensions: Sequence[str], lower: bool, name: str
 ) -> list[DocumentOutputs]:
-    """The documents with one dimension `name` instead of those of several raters: the mean of those who judged a text.
+    """The documents with one dimension `name` instead of those of several raters, without their strictness.
 
     Raises:
         InputError: nobody judged anything, or too many raters.
@@ -284,11 +296,37 @@ def with_mean_of_raters(
     is_whole = judged_whole(documents, dimensions)
     systems = all_systems(documents)
     tables = np.array([human_table(one, documents, systems, is_whole) for one in dimensions])
-    count = (~np.isnan(tables)).sum(axis=0)
-    if not count.any():
+    if np.isnan(tables).all():
         raise InputError("no score", where="human", fix="Name the keys that hold scores")
-    means = np.where(count > 0, np.nansum(tables, axis=0) / np.maximum(count, 1), np.nan)
-    return with_human_table(documents, name, systems, means, is_whole)
+    are_factors = lower and float(np.nanmin(tables)) >= 0
+    values, _ = without_strictness(tables.reshape(len(tables), -1), are_factors)
+    return with_human_table(documents, name, systems, values.reshape(len(systems), -1), is_whole)
+
+
+def without_strictness(y: FloatArray, are_factors: bool) -> tuple[FloatArray, FloatArray]:
+    """v [n], nan where nobody judged, and f [R], or c [R], from scores [R, n]."""
+    known = ~np.isnan(y)
+    scores = np.where(known, y, 0.0)
+    sizes, num_raters = known.sum(axis=1), known.sum(axis=0)
+    tolerance = SMALLEST * (1.0 if are_factors else 1 + float(np.abs(scores).max()))
+    # without any error all raters are alike, whatever is believed
+    belief = PSEUDO_TEXTS * float(y[known].mean()) or 1.0
+    strictness = np.full(len(y), float(are_factors))
+    for _ in range(STEPS):
+        total = known.T @ strictness  # of all who judged a text, [n]
+        if are_factors:
+            values = scores.sum(axis=0) / np.where(num_raters > 0, total, 1.0)
+            new = (scores.sum(axis=1) + belief) / (known @ values + belief)
+            new *= sizes.sum() / (sizes @ new)
+        else:
+            values = (scores.sum(axis=0) - total) / np.maximum(num_raters, 1)
+            new = np.where(known, scores - values, 0.0).sum(axis=1) / (sizes + PSEUDO_TEXTS)
+            new -= (sizes @ new) / sizes.sum()
+        change = float(np.abs(new - strictness).max())
+        strictness = new
+        if change < tolerance:
+            break
+    return np.where(num_raters > 0, values, np.nan), strictness
 
 
 def with_preferences(

@@ -262,6 +262,8 @@ def test_convert_there_and_back(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     whole = read_eval_set(TOY, "he-en", EvalSetOptions(missing="leave-out")).outputs
     for system in set(whole) - {"refA", "refB"}:
         assert outputs[system] == whole[system]
+    error = run(capsys, "convert", TOY, "--to", "mtme", "-o", tmp_path / "x", *pair, code=2)
+    assert "is a folder of mt-metrics-eval already" in error
     error = run(capsys, "convert", TOY, "--from", "mtme", "--to", "systems", code=2)
     assert "2 language pairs: en-de, he-en. Name one with --language-pair" in error
 

@@ -102,7 +102,7 @@ def raw_texts(settings: GenerationSettings) -> list[str]:
     (pool,) = made.outputs([made.ids_of(prompt.text)[0] for prompt in PROMPTS])
     decode = model().tokenizer.decode
     return [
-        decode(output, skip_special_tokens=True) for outputs in pool.tokens for output in outputs
+        decode(output.tokens, skip_special_tokens=True) for outputs in pool for output in outputs
     ]
 
 
@@ -131,15 +131,16 @@ def test_tokens_end_with_the_one_that_completes_the_stop_string() -> None:
     (pool,) = made.outputs(inputs)
     decode = model().tokenizer.decode
     stopped = 0
-    for outputs in pool.tokens:
+    for outputs in pool:
         for output in outputs:
-            before = decode(output[:-1], skip_special_tokens=True)
+            before = decode(output.tokens[:-1], skip_special_tokens=True)
             assert stop not in before
-            stopped += stop in decode(output, skip_special_tokens=True)
+            stopped += stop in decode(output.tokens, skip_special_tokens=True)
     assert stopped
     # the log-probability is that of all these tokens
-    expected = made.token_generator.log_probabilities(inputs, pool.tokens)
-    assert pool.logprobs == expected
+    tokens = [[output.tokens for output in outputs] for outputs in pool]
+    expected = made.token_generator.scores(inputs, tokens)
+    assert [[output.scores for output in outputs] for outputs in pool] == expected
 
 
 def test_generating_ends_when_every_sequence_has_stopped() -> None:
@@ -153,9 +154,10 @@ def test_generating_ends_when_every_sequence_has_stopped() -> None:
     settings = replace(SETTINGS, stop=letters, max_new_tokens=100)
     inputs = [model().tokenizer(prompt.text)["input_ids"] for prompt in PROMPTS]
     (pool,) = generator(settings, processors=[count]).outputs(inputs)
-    longest = max(len(output) for outputs in pool.tokens for output in outputs)
+    outputs = [output for of_input in pool for output in of_input]
+    longest = max(len(output.tokens) for output in outputs)
     assert len(steps) == longest < 20
-    assert all(all(ended) for ended in pool.ended)
+    assert all(output.ended for output in outputs)
 
 
 def test_a_beam_stops_too() -> None:

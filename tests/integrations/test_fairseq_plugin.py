@@ -229,15 +229,7 @@ def test_the_hub_interface_streams_and_seeds_without_touching_the_state() -> Non
     assert draws[0] != draws[1]
 
 
-def test_the_hub_interface_chooses() -> None:
-    (ranking,) = hub_interface.translate(Hub(), ["aab"], "chrf", num_candidates=3)
-    assert ranking.text == discorank.decode(["aab", "baa", "aba"], utility="chrf").text
-    (ranking,) = hub_interface.translate(
-        Hub(), ["aab"], decoder=Reranker(features={"length": 1.0}), num_candidates=3
-    )
-    assert ranking.text == "aab"
-    with pytest.raises(InputError, match="utility, decoder: give one of them"):
-        hub_interface.translate(Hub(), ["aab"])
+def test_the_hub_interface_says_what_is_wrong() -> None:
     with pytest.raises(InputError, match="num_candidates: found 0"):
         list(hub_interface.candidate_lists(Hub(), ["a"], 0))
     with pytest.raises(
@@ -353,14 +345,10 @@ class TestWithFairseq:
         sampled = [
             [
                 ranking.text
-                for ranking in hub_interface.translate(
-                    hub,
-                    sources[:3],
-                    "chrf",
-                    num_candidates=8,
-                    seed=1,
-                    sampling=True,
-                    sampling_topp=0.9,
+                for ranking in MBRDecoder(utility="chrf").decode(
+                    hub_interface.candidate_lists(
+                        hub, sources[:3], 8, seed=1, sampling=True, sampling_topp=0.9
+                    )
                 )
             ]
             for _ in range(2)

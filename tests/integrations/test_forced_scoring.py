@@ -134,29 +134,27 @@ def test_generated_candidates_get_what_generate_wrote(family: str) -> None:
     generator = HuggingFaceGenerator(model_of(family), tokenizer_of(family), settings)
     prompts = TEXTS[:2]
     (pool,) = generator.outputs([generator.ids_of(prompt)[0] for prompt in prompts])
-    assert pool.logprobs is not None
     reading = ListPrompts(FewShotTemplates(Template("{source}")))
     asked = []
     for i, prompt in enumerate(prompts):
-        record = CandidateList(str(i), tuple(pool.candidates(i)), prompt)
+        record = CandidateList(str(i), tuple(generator.candidates(pool[i])), prompt)
         # as it is written and read again
         read_again = read_list(json.loads(json.dumps(written(record))))
-        texts = reading.read(Entry(read_again, None, i, b""))
-        assert isinstance(texts, tuple)
-        asked.append(texts[0])
+        asked.append(reading.read(Entry(read_again, None, i, b""))[0])
     list_values = values(scorer(family), asked)
     num_equal = 0
     for i, prompt in enumerate(prompts):
-        for j, text in enumerate(pool.texts[i]):
+        for j, (tokens, text, _, _, scores) in enumerate(pool[i]):
             assert asked[i][j].text == text
+            assert scores is not None
             sequence = read(family, asked[i][j])
             before = (
                 list(generator.ids_of(prompt)[0]) if family == "llama" else [sequence.tokens[0]]
             )
-            if list(sequence.tokens) == [*before, *pool.tokens[i][j]]:
+            if list(sequence.tokens) == [*before, *tokens]:
                 num_equal += 1
                 assert list_values[i][j].logprob == pytest.approx(
-                    pool.logprobs[i][j], abs=1e-5, rel=1e-6
+                    scores.logprob, abs=1e-5, rel=1e-6
                 )
     assert num_equal
     leads = {one.lead for texts in asked for one in texts}
@@ -322,7 +320,7 @@ def test_what_is_too_long_is_an_error_of_its_own(family: str) -> None:
         return
     for answer in answers[1:]:
         assert isinstance(answer, InputError)
-        assert "tokens to read, the model has 64 positions. Shorten" in str(answer)
+        assert "tokens, the model has 64 positions" in str(answer)
 
 
 def test_the_longest_text_that_fits_is_scored() -> None:

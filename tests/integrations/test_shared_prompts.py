@@ -99,20 +99,18 @@ def test_shared_prompts_change_nothing(make: Callable[[], Any], is_shared: bool)
         counted.num_tokens = 0
         own = generator(model, shares)
         outputs = own.outputs(PROMPTS, POOL, seed=1)
-        logprobs = own.log_probabilities(PROMPTS, outputs)
-        surest = own.distributions(PROMPTS, outputs, top=3)
-        results.append((outputs, logprobs, surest))
+        results.append((outputs, own.scores(PROMPTS, outputs, top=3)))
         tokens_read.append(counted.num_tokens)
-    (shared, logprobs, surest), (plain, plain_logprobs, plain_surest) = results
+    (shared, scores), (plain, plain_scores) = results
     assert shared == plain
     assert len({tuple(output) for output in plain[1]}) > 1
-    for values, expected in zip(logprobs, plain_logprobs, strict=True):
-        np.testing.assert_allclose(values, expected, rtol=1e-9)
-    for own_list, expected_list in zip(surest, plain_surest, strict=True):
+    for own_list, expected_list in zip(scores, plain_scores, strict=True):
         for one, other in zip(own_list, expected_list, strict=True):
-            assert one.certainty is not None
-            assert other.certainty is not None
-            np.testing.assert_allclose(one.certainty, other.certainty, rtol=1e-5)
+            np.testing.assert_allclose(one.logprob, other.logprob, rtol=1e-9)
+            assert one.distributions is not None
+            assert other.distributions is not None
+            certainty, expected = one.distributions.certainty, other.distributions.certainty
+            np.testing.assert_allclose(certainty, expected, rtol=1e-5)  # type: ignore[arg-type]
     assert (tokens_read[0] < 0.75 * tokens_read[1]) == is_shared
 
 

@@ -308,7 +308,10 @@ def _metric_scores(
         if (name, level) in scores:
             raise InputError(f"{name} has two files", where=str(path), fix="Keep one")
         by_system = read_score_file(path, bare.outputs, bare.length(level))
-        _check_cells(by_system, by_system, str(path))
+        for system, own in by_system.items():
+            if np.isnan(own).any():
+                problem = f"system {system!r:.80} lacks a score"
+                raise InputError(problem, where=str(path), fix="Give metrics' scores of all texts")
         lacking = sorted(set(bare.outputs) - name.references - set(by_system))
         if lacking and missing == "leave-out":
             continue
@@ -321,16 +324,6 @@ def _metric_scores(
         by_system |= {system: np.zeros(bare.length(level)) for system in lacking}
         scores[name, level] = by_system
     return scores
-
-
-def _check_cells(scores: Scores, systems: Iterable[str], where: str) -> None:
-    """Raises InputError where a metric lacks a system, or a score of one."""
-    for system in systems:
-        if system not in scores or np.isnan(scores[system]).any():
-            lacks = "a score" if system in scores else "scores"
-            problem = f"system {system!r:.80} lacks {lacks}"
-            fix = "Score every output but the references that the metric reads"
-            raise InputError(problem, where=where, fix=fix)
 
 
 def standards_of(bare: EvalSet, options: EvalSetOptions) -> Standards:
@@ -389,10 +382,10 @@ def _standard_scores(bare: EvalSet, name: str | None) -> dict[Level, str]:
 
 
 def write_eval_set(eval_set: EvalSet, folder: str | Path) -> None:
-    """Write texts, human and metric scores into the folder of a test set, which may have other language pairs.
+    """Write texts and human scores into the folder of a test set, which may have other language pairs.
 
     Raises:
-        InputError: a name or text that the form cannot hold, or a metric that lacks an output.
+        InputError: a name or text that the form cannot hold.
         ResourceError: it cannot be written.
     """
     root, pair = Path(folder), eval_set.language_pair
@@ -418,25 +411,6 @@ def write_eval_set(eval_set: EvalSet, folder: str | Path) -> None:
         _check_file_name(name, "human scores")
         path = root / "human-scores" / f"{pair}.{name}.{level}.score"
         _write(path, written_scores(scores, name))
-    write_metric_scores(eval_set, root)
-
-
-def write_metric_scores(
-    eval_set: EvalSet, folder: str | Path, metrics: Iterable[MetricName] | None = None
-) -> list[Path]:
-    """Writes the scores of metrics (all of the set if not given) and returns the files; errors as `write_eval_set`."""
-    wanted = None if metrics is None else set(metrics)
-    paths = []
-    for (name, level), scores in eval_set.metric_scores.items():
-        if wanted is not None and name not in wanted:
-            continue
-        _check_file_name(name.base, "metric")
-        counted = sorted(set(eval_set.outputs) - name.references)
-        _check_cells(scores, counted, f"{name} ({level})")
-        path = Path(folder) / "metric-scores" / eval_set.language_pair / f"{name}.{level}.score"
-        _write(path, written_scores(scores, str(name)))
-        paths.append(path)
-    return paths
 
 
 def _written_documents(documents: Iterable[DocumentPlace]) -> Iterator[bytes]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from ....metrics.errors import InputError, excerpt, unknown
@@ -198,16 +199,36 @@ def with_judged(
 
 
 def with_means_of_raters(documents: Sequence[DocumentOutputs], key: str) -> list[DocumentOutputs]:
-    """The documents where the scores of a dimension are means of its ratings, in place of those of every rater."""
+    """The documents where the scores of a dimension are means over raters, in place of those of every rater.
+
+    A score without a rater counts where nobody else judged the text.
+
+    Raises:
+        InputError: some raters judged the segments of a text, and others the whole document.
+    """
     changed = []
     for document in documents:
-        human = {
-            name: scores
-            for name, scores in document.human.items()
-            if not name.startswith(f"{key} of ")
-        }
-        if ratings := document.ratings.get(key):
-            means = {system: tuple(mean_scores(texts)) for system, texts in ratings.items()}
-            human[key] = {**human.get(key, {}), **means}
+        human = {n: own for n, own in document.human.items() if not n.startswith(f"{key} of ")}
+        by_rater = [own for name, own in document.human.items() if name not in human]
+        ratings = document.ratings.get(key, {})
+        means = {**human.get(key, {})}
+        for system in dict.fromkeys(chain(ratings, *by_rater)):
+            given = [own[system] for own in by_rater if system in own]
+            wholes = [score for score in given if not isinstance(score, tuple)]
+            if not wholes or document.whole:
+                means[system] = _filled(mean_scores(ratings[system]), means.get(system))
+            elif len(wholes) == len(given):
+                means[system] = sum(wholes) / len(wholes)
+            else:
+                problem = f"{system!r:.80} has scores of its segments and of the whole document"
+                where, fix = f"{document.where}: {key:.80}", "Judge all of a document in one way"
+                raise InputError(problem, where=where, fix=fix)
+        human |= {key: means} if means else {}
         changed.append(replace(document, human=human))
     return changed
+
+
+def _filled(means: Sequence[float | None], before: Judgements | None) -> Judgements:
+    """Means of segments, and the scores that were there before where there is none."""
+    earlier = before if isinstance(before, tuple) else [before] * len(means)
+    return tuple(b if m is None else m for m, b in zip(means, earlier, strict=True))

@@ -14,6 +14,7 @@ from threading import get_ident
 from typing import Any
 
 from ...errors import InputError, ModelLoadError, ResourceError, is_out_of_memory
+from ...optional_packages import missing_package
 from ...storage.limits import limits
 from .encoder import DType
 from .files.folder_checks import num_elements
@@ -106,6 +107,9 @@ def _reading(folder: Path) -> Iterator[None]:
     except ModelLoadError:
         raise
     except Exception as error:
+        missing = missing_package(error, str(folder))
+        if missing is not None:
+            raise missing from error
         if is_out_of_memory(error):
             fix = "Run it where there is more, or with a smaller --dtype, batch or model"
             problem = "out of memory while it is loaded"

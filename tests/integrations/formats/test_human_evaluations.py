@@ -407,6 +407,24 @@ def test_annotations_of_raters_are_put_into_their_documents(tmp_path: Path) -> N
     assert with_means_of_raters(documents, "esa")[1].human == {"esa": {"B": (55.0, None)}}
 
 
+def test_raters_who_judge_whole_documents_count_as_well(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"id": "e", "esa": {"A": 40, "B": 60}, "rater": "anna"},
+        {"id": "e", "esa": {"B": 70}, "rater": "ben"},
+        {"id": "d:0", "esa": {"A": 10}, "rater": "anna"},
+        {"id": "d:0", "esa": {"A": 90, "B": 20}},
+    ]
+    path = write_lines(tmp_path / "judged.jsonl", rows)
+    judged = with_judged(plain_documents(), read_judged_file(str(path), "esa"), "esa")
+    first, second = with_means_of_raters(judged, "esa")
+    assert first.human == {"esa": {"A": (10.0,), "B": (20.0,)}}
+    assert second.human == {"esa": {"A": 40.0, "B": 65.0}}
+    path = write_lines(path, [*rows, {"id": "e:1", "esa": {"B": 50}, "rater": "carl"}])
+    judged = with_judged(plain_documents(), read_judged_file(str(path), "esa"), "esa")
+    with pytest.raises(InputError, match="document 'e': esa: 'B' has scores of its segments and"):
+        with_means_of_raters(judged, "esa")
+
+
 def test_a_text_that_was_not_judged_has_no_ratings(tmp_path: Path) -> None:
     for text, is_judged in ((" two  texts\n", True), ("two other texts", False)):
         log = [pearmut_record("u", "e:0", {"B": {"score": 55, "error_spans": []}}, {"B": text})]

@@ -18,9 +18,11 @@ from discorank.metrics.representations import FloatArray
 from discorank.rerank.selection.system_scores import DocumentOutputs
 from discorank.rerank.training.prior_estimation import (
     PREFERENCES,
+    estimate_prior,
     preference_scores,
-    with_mean_of_raters,
+    with_one_score,
     with_preferences,
+    without_strictness,
 )
 
 from ...support.judged_outputs import outputs, systems_file
@@ -28,14 +30,94 @@ from ...support.judged_outputs import outputs, systems_file
 Captured = pytest.CaptureFixture[str]
 
 
-def test_the_mean_of_raters_is_of_those_who_judged_a_text() -> None:
-    document = outputs(1)[0]
-    first, second = (1.0, *(None,) * 4), (4.0, 2.0, *(None,) * 3)
-    human: dict[str, Any] = {"anna": {"A": first, "B": second}, "ben": {"A": second}}
-    (judged,) = with_mean_of_raters([replace(document, human=human)], ["anna", "ben"], "mqm")
-    assert judged.human == {"mqm": {"A": (2.5, 2.0, None, None, None), "B": second}}
+def judged_by(strictness: FloatArray, share: float, seed: int = 0) -> tuple[FloatArray, FloatArray]:
+    """True values [n] and scores [R, n] of raters who count more errors the stricter they are."""
+    random = np.random.default_rng(seed)
+    truth = random.gamma(2.0, 1.0, 400)
+    scores = random.poisson(strictness[:, None] * truth).astype(float)
+    scores[random.random(scores.shape) > share] = np.nan
+    return truth, scores
+
+
+def test_strictness_is_found_again() -> None:
+    strictness = np.array([0.5, 1.0, 2.0])
+    truth, scores = judged_by(strictness, 0.6)
+    values, factors = without_strictness(scores, are_factors=True)
+    assert factors / factors[1] == pytest.approx(strictness, rel=0.15)
+    known = ~np.isnan(values)
+    means = np.nanmean(scores[:, known], axis=0)
+    by_raters = np.corrcoef(values[known], truth[known])[0, 1]
+    assert by_raters > np.corrcoef(means, truth[known])[0, 1] + 0.03
+
+
+def test_what_raters_add_is_found_again() -> None:
+    random = np.random.default_rng(1)
+    truth, shifts = random.normal(size=300), np.array([-2.0, 0.0, 5.0])
+    scores = truth + shifts[:, None] + random.normal(0, 0.3, (3, 300))
+    scores[random.random(scores.shape) > 0.6] = np.nan
+    values, found = without_strictness(scores, are_factors=False)
+    assert found - found[1] == pytest.approx(shifts, abs=0.2)
+    known = ~np.isnan(values)
+    assert np.corrcoef(values[known], truth[known])[0, 1] > 0.95
+
+
+@given(st.integers(0, 50), st.booleans())
+def test_scores_keep_their_mean_and_one_rater_is_as_they_are(seed: int, factors: bool) -> None:
+    _, scores = judged_by(np.array([0.5, 1.5]), 0.5, seed)
+    values, effects = without_strictness(scores, factors)
+    assert np.array_equal(np.isnan(values), np.isnan(scores).all(axis=0))
+    sizes = (~np.isnan(scores)).sum(axis=1)
+    assert sizes @ effects / sizes.sum() == pytest.approx(float(factors), abs=1e-6)
+    alone, effect = without_strictness(scores[:1], factors)
+    assert np.array_equal(alone, scores[0], equal_nan=True)
+    assert effect.tolist() == [float(factors)]
+
+
+def test_raters_who_share_nothing_are_alike() -> None:
+    scores = np.array([[1.0, 2.0, np.nan, np.nan], [np.nan, np.nan, 7.0, 9.0]])
+    values, factors = without_strictness(scores, are_factors=True)
+    assert values == pytest.approx([1.0, 2.0, 7.0, 9.0])
+    assert factors == pytest.approx([1.0, 1.0])
+    values, factors = without_strictness(np.zeros((2, 3)), are_factors=True)
+    assert values.tolist() == [0.0] * 3
+    assert factors.tolist() == [1.0, 1.0]
+
+
+def by_two_raters(documents: list[DocumentOutputs]) -> list[DocumentOutputs]:
+    """Anna judges A and B, who is strict; Ben C and D; both judge the first documents."""
+    judged = []
+    for d, document in enumerate(documents):
+        scores = dict(document.human["mqm"])
+        strict = {
+            name: tuple(None if score is None else 6 * score for score in own)
+            for name, own in scores.items()
+            if isinstance(own, tuple) and (name in "AB" or d < 3)
+        }
+        mild = {name: own for name, own in scores.items() if name in "CD" or d < 3}
+        judged.append(replace(document, human={"anna": strict, "ben": mild}))
+    return judged
+
+
+def means_of(documents: list[DocumentOutputs]) -> dict[str, float]:
+    prior = estimate_prior(documents, "mqm", lower=True)
+    return {name: system.mean for name, system in prior.systems}
+
+
+def test_a_strict_rater_of_the_best_systems_does_not_turn_them_round() -> None:
+    documents = by_two_raters(outputs(12, 12))
+    means = means_of(with_one_score(documents, ["anna", "ben"], True, "mqm"))
+    assert sorted(means, key=lambda name: means[name]) == list("ABCD")
+    # as they stand, the strict rater's systems look worst
+    as_they_stand = []
+    for document in documents:
+        scores = {**document.human["ben"], **document.human["anna"]}
+        as_they_stand.append(replace(document, human={"mqm": scores}))
+    means = means_of(as_they_stand)
+    assert means["B"] > means["D"]
+    alone = [replace(own, human={"m": own.human["anna"]}) for own in documents]
+    assert with_one_score(alone, ["m"], True, "m")[5].human == alone[5].human
     with pytest.raises(InputError, match="no score"):
-        with_mean_of_raters([replace(document, human={})], ["anna"], "mqm")
+        with_one_score(alone, ["n"], True, "n")
 
 
 def test_raters_of_whole_documents() -> None:
@@ -43,7 +125,7 @@ def test_raters_of_whole_documents() -> None:
     for d, document in enumerate(outputs(4)):
         human = {"anna": {"A": 1.0 + d, "B": 3.0}, "ben": {"A": 1.0 + d, "B": 3.0, "C": 4.0}}
         documents.append(replace(document, human=human))
-    together = with_mean_of_raters(documents, ["anna", "ben"], "score")
+    together = with_one_score(documents, ["anna", "ben"], False, "score")
     assert [own.human["score"]["A"] for own in together] == pytest.approx([1.0, 2.0, 3.0, 4.0])
     assert "D" not in together[0].human["score"]
 
@@ -192,15 +274,15 @@ def test_raters_in_files(tmp_path: Path, capsys: Captured) -> None:
 
 def test_keys_of_several_raters(tmp_path: Path, capsys: Captured) -> None:
     rows = []
-    for document in outputs(8):
+    for document in by_two_raters(outputs(8)):
         systems = {name: list(texts) for name, texts in document.systems.items()}
-        scores = document.human["mqm"]
-        rows.append({"id": document.id, "systems": systems, "anna": scores, "ben": scores})
+        rows.append({"id": document.id, "systems": systems, **document.human})
     path, out = tmp_path / "s.jsonl", tmp_path / "c.json"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     train = ["train", "prior", str(path), "-o", str(out), "--quiet", "--human", "anna:lower"]
     assert main([*train, "ben:lower", "--raters"]) == 0
-    assert len(json.loads(out.read_text())["systems"]) == 4
+    means = {n: own["mean"] for n, own in json.loads(out.read_text())["systems"].items()}
+    assert sorted(means, key=lambda name: means[name]) == list("ABCD")
     assert main([*train, "ben:lower"]) == 2
     assert "--raters" in capsys.readouterr().err
     assert main([*train, "ben", "--raters"]) == 2

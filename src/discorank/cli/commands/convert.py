@@ -15,7 +15,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ...integrations.files.entries import ListEntry
-from ...integrations.formats.format_table import DocumentRows, documents_of, format_of
+from ...integrations.formats.format_table import (
+    DocumentRows,
+    documents_of,
+    format_of,
+    is_eval_set_folder,
+)
 from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.open_lists import recognised_documents
 from ...integrations.formats.wmt.eval_set_folder import write_eval_set
@@ -144,7 +149,11 @@ class _Documents:
             for row in self._rows(self.input.language_pair):
                 file.write(as_line(row))
                 count["documents"] += 1
-        say(f"{self.path}: {count['documents']} documents written as systems")
+        lost = (
+            "; left out: scores of whole systems, and metrics of documents or without some output"
+        )
+        lost = lost if is_eval_set_folder(self.path) else ""
+        say(f"{self.path}: {count['documents']} documents written as systems{lost}")
 
     def _rows(self, pair: str | None) -> Iterator[Row]:
         """The documents, checked: of files of outputs, or of the input."""
@@ -156,6 +165,9 @@ class _Documents:
 
     def _write_folder(self, output: str) -> None:
         """Into a folder of mt-metrics-eval."""
+        if is_eval_set_folder(self.path):
+            fix = "Copy it: documents of it lack scores of metrics, and of people for whole systems"
+            raise InputError("is a folder of mt-metrics-eval already", where=self.path, fix=fix)
         pair = needed(self.input.language_pair, "language_pair")
         has_pairs = "language_pair" in format_of(self.format).options
         rows = self._rows(pair if has_pairs and self.outputs is None else None)

@@ -27,7 +27,7 @@ from ...rerank.selection.judged_systems import is_judged
 from ...rerank.selection.system_scores import DocumentOutputs
 from ...rerank.training.prior_estimation import (
     PREFERENCES,
-    with_mean_of_raters,
+    with_one_score,
     with_preferences,
 )
 from ..terminal.console import say
@@ -142,7 +142,7 @@ class JudgementOptions:
         human: the key of the human scores, such as mqm:lower.
         judged: files of judgements, a line per segment or document: {"id": "d7:3", "mqm": {"A": 1}, "rater": "anna"},
             or what Pearmut and Appraise write; they join those of the systems file.
-        raters: the keys of --human are raters who judged the same thing; the mean of those who judged a text counts.
+        raters: the keys of --human are raters who judged the same thing; how strict each is, is taken off.
         rankings: a JSONL of preferences in place of scores, {"id": "d7:3", "ranks": {"A": 1, "B": 2}}, rank 1 is best.
         as_systems: references to treat as systems.
         include: further keys that hold systems.
@@ -206,7 +206,7 @@ def _documents(path: str, options: JudgementOptions) -> JudgedDocuments:
         documents = with_judged(documents, rows, name)
     dimensions = sorted({name for document in documents for name in document.human})
     if options.raters or any(row.rating["rater"] is not None for row in rows):
-        return JudgedDocuments(with_mean_of_raters(documents, dimensions, name), name, lower)
+        return JudgedDocuments(with_one_score(documents, dimensions, lower, name), name, lower)
     if len(dimensions) > 1:
         one = dimensions[0] + lower * ":lower"
         fix = f"Name one, such as --human {one}; or, of raters of one thing, --raters"

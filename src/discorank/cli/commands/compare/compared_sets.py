@@ -89,8 +89,7 @@ def with_judgements(
             raise InputError("join the scores of one key", where="--judged", fix=fix)
         name = keys[0].name
         rows = [row for path in judged for row in read_judged_file(path, name)]
-        documents = with_judged(documents, rows, name)
-        documents = with_means_of_raters(documents, keys[0].name)
+        return with_means_of_raters(with_judged(documents, rows, name), name)
     return documents
 
 
