@@ -21,6 +21,7 @@ from ...rerank.reranker import Reranker
 from ..generation.generator import Prompt, warning_of_no_choice
 from .generator import HuggingFaceGenerator, decider_and_settings
 from .model_loading import GenerationSettings
+from .token_generator import padded
 
 
 def custom_generate(
@@ -209,10 +210,8 @@ def _sequences(
         GenerateEncoderDecoderOutput,
     )
 
-    width = max(map(len, tokens))
-    rows = [row + [padding] * (width - len(row)) for row in tokens]
-    tails = torch.tensor(rows, dtype=heads.dtype, device=heads.device)
-    sequences = torch.cat((heads, tails), dim=1)
+    tails, _ = padded(tokens, heads.device, max(map(len, tokens)), padding)
+    sequences = torch.cat((heads, tails.to(heads.dtype)), dim=1)
     if not config.return_dict_in_generate:
         return sequences
     kind: Any = GenerateEncoderDecoderOutput if encodes else GenerateDecoderOnlyOutput
