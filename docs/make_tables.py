@@ -133,7 +133,6 @@ FEATURES = (
     Feature("log-probabilities", {CHAT: {"logprobs": True}, COMPLETION: {"logprobs": 1}}),
     Feature("JSON, or a schema of it", {"": {"response_format": {"type": "json_object"}}}),
     Feature("calls of functions: `tools`", FUNCTIONS),
-    Feature("the same with `--tool-calls pass`", FUNCTIONS, {"tool_calls": "pass"}),
     Feature("other tools", {"": {"tools": [{"type": "custom", "name": "custom"}]}}),
     Feature("pictures", {CHAT: {"messages": [said_with(IMAGE)]}}),
     Feature(

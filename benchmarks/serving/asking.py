@@ -127,7 +127,7 @@ def panel_process(urls: Mapping[str, str], *options: str) -> Iterator[Served]:
     """`discorank serve` before several models by their names."""
     named = [f"{name}={url}" for name, url in urls.items()]
     command = [sys.executable, "-m", "discorank", "serve", "--upstream", *named]
-    with _running([*command, "--port", "0", "--skip-probe", *options], "stderr") as served:
+    with _running([*command, "--port", "0", *options], "stderr") as served:
         yield served
 
 

@@ -18,7 +18,7 @@ once, and its answer kept (`judge_answers`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 from warnings import warn
 
@@ -54,6 +54,7 @@ REASONS = (
 Cell = tuple[int, int, int]  # rows of hypothesis, reference (-1: none) and source (-1: none)
 
 
+@dataclass(eq=False)
 class JudgeScorer(Scorer):
     """Keeps the texts as the prompt shows them; a value is made of the answers to a pair.
 
@@ -62,23 +63,18 @@ class JudgeScorer(Scorer):
         prompt: its wording.
         languages: what source_lang and target_lang say; None: nothing.
         judgements: answers that are averaged.
-        requests: how the server is asked.
+        asking: how the server is asked.
         kept: answers that were paid for.
         calls: what asks the server; None where nothing is asked.
     """
 
-    def __init__(
-        self,
-        info: Info,
-        prompt: JudgePrompt,
-        languages: Mapping[str, str | None],
-        judgements: int,
-        requests: Requests,
-        kept: KeptAnswers,
-        calls: JudgeCalls | None,
-    ) -> None:
-        self.info, self.prompt, self.languages = info, prompt, dict(languages)
-        self.judgements, self.asking, self.kept, self.calls = judgements, requests, kept, calls
+    info: Info
+    prompt: JudgePrompt
+    languages: Mapping[str, str | None]
+    judgements: int
+    asking: Requests
+    kept: KeptAnswers
+    calls: JudgeCalls | None
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """The texts and their contexts as they stand in prompts, and the lengths of both together in characters."""
@@ -240,8 +236,6 @@ class JudgeMetric(ServerMetric):
         temperature: divides logits; none is sent if it is None.
         seed: sent with the first judgement, the others have the numbers behind it; none is sent if it is None.
         answer_tokens: the longest answer; none is sent if it is None.
-        logprobs: whether a value is the expectation over likely answers, where the server gives log-probabilities.
-        top_logprobs: how many likely tokens are asked for with `logprobs`.
         repeats: how often a question is asked again whose answer has no value.
         chat: whether prompts go to /chat/completions, instead of to /completions.
         request: more keys of a request, as a JSON object.
@@ -263,8 +257,6 @@ class JudgeMetric(ServerMetric):
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = 0.0
     seed: int | None = 0
     answer_tokens: Count | None = 512
-    logprobs: bool = False
-    top_logprobs: Annotated[int, Field(ge=1, le=100)] = 20
     repeats: Annotated[int, Field(ge=0, le=10)] = 2
     chat: bool = True
     request: str | None = None
@@ -274,10 +266,7 @@ class JudgeMetric(ServerMetric):
     users_own: ClassVar[tuple[str, ...]] = ("base_url", "key_variable", "answers")
 
     own_keys: ClassVar[frozenset[str]] = frozenset(
-        (
-            *("model", "prompt", "messages", "n", "stream", "temperature", "seed", "max_tokens"),
-            *("logprobs", "top_logprobs"),
-        )
+        {"model", "prompt", "messages", "n", "stream", "temperature", "seed", "max_tokens"}
     )
     address_variable: ClassVar[str] = "DISCORANK_JUDGE_SERVER"
     variable_of_key: ClassVar[str] = "DISCORANK_JUDGE_KEY"
@@ -334,8 +323,7 @@ class JudgeMetric(ServerMetric):
         """The papers of the judge with these settings."""
         of_prompts = {"mqm": ("kocmi2023gemba",), "pairwise": ("zheng2023judging",)}
         of_prompt = of_prompts.get(str(settings.get("prompt")), ())
-        of_logprobs = ("liu2023geval",) if settings.get("logprobs") else ()
-        return (*super().cited(settings), *of_prompt, *of_logprobs)
+        return (*super().cited(settings), *of_prompt)
 
     def unloaded(self) -> JudgeScorer:
         """A scorer that fills prompts, and asks nobody."""
@@ -385,7 +373,6 @@ class JudgeMetric(ServerMetric):
             self.temperature,
             self.seed,
             self.answer_tokens,
-            self.top_logprobs if self.logprobs else 0,
             self.further,
         )
 

@@ -7,21 +7,11 @@ list:
 
     sum_i weight(severity_i), not below the range.
 
-Where log-probabilities of the likeliest tokens came back and the answer is a single token, a number or a choice has
-the expectation over those of them that are numbers of the range, or choices:
+An answer of a server is kept as its text, whether it is whole, and what it cost:
 
-    sum_v v p(v) / sum_v p(v)
-
-so values that are not among the likeliest, and other answers, count for nothing: the value is drawn towards what is
-likely. A number of one digit is a single token for sure only where the range has no longer ones; elsewhere it may be
-the beginning of a longer one, and the number is taken as it is.
-
-An answer of a server as it is kept: its text, whether it is whole, what it cost, and likely tokens in their places.
-
-    chat         {"choices": [{"message": {"content", "refusal"}, "finish_reason", "logprobs": {"content": [
-                 {"token", "top_logprobs": [{"token", "logprob"}]}]}}], "usage": {"prompt_tokens", "completion_tokens"}}
-    completions  {"choices": [{"text", "finish_reason", "logprobs": {"tokens": [], "top_logprobs": [{}]}}]}
-Tokens of answers longer than `MAX_TOKENS` are not kept, as only the places of short answers are looked at.
+    chat         {"choices": [{"message": {"content", "refusal"}, "finish_reason"}],
+                  "usage": {"prompt_tokens", "completion_tokens"}}
+    completions  {"choices": [{"text", "finish_reason"}], "usage": {"prompt_tokens", "completion_tokens"}}
 """
 
 from __future__ import annotations
@@ -29,7 +19,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from math import exp
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -37,7 +26,6 @@ import numpy as np
 from ...metrics.errors import InputError
 from ...metrics.representations import Ragged, Reps
 from ...metrics.storage.json_and_yaml import parse_small_json
-from ...rerank.lists import finite
 from ...rerank.messages import text_in, value_at
 from ..files.reply_choices import sendable
 from .judge_prompts import Worth
@@ -62,11 +50,7 @@ def value_of(answer: Answer, worth: Worth) -> float | None:
     text = _without_thought(answer.text)
     if worth.answer == "errors":
         return _of_errors(text, worth)
-    values = _number_in if worth.answer == "number" else _choice_in
-    value = values(text, worth)
-    if value is None or not answer.tokens:
-        return value
-    return _expected(answer.tokens, worth, value)
+    return _number_in(text, worth) if worth.answer == "number" else _choice_in(text, worth)
 
 
 def _number_in(text: str, worth: Worth) -> float | None:
@@ -186,50 +170,9 @@ def _json(text: str) -> Any:
         return None
 
 
-def _expected(tokens: tuple[AnswerToken, ...], worth: Worth, value: float) -> float:
-    """The expectation over the likeliest tokens in the place of the only one that says something; else the value."""
-    speaking = [token for token in tokens if _bare(token.text).strip(".")]
-    if len(speaking) != 1:
-        return value
-    (token,) = speaking
-    own = _token_value(token.text, worth)
-    if own != value or not _is_one_token(token.text, worth):
-        return value
-    mass = total = 0.0
-    for text, logprob in token.likely:
-        likely = _token_value(text, worth)
-        if likely is not None and _is_one_token(text, worth):
-            mass += exp(logprob)
-            total += exp(logprob) * likely
-    low, high = worth.bounds
-    return min(max(total / mass, low), high) if mass > 0 else value
-
-
-def _token_value(text: str, worth: Worth) -> float | None:
-    """The value of a token that is a whole number, or a choice."""
-    bare = _bare(text)
-    if worth.answer == "choice":
-        return _choice_in(text, worth)
-    return _in_range(bare, worth) if re.fullmatch("[0-9]{1,9}", bare) else None
-
-
-def _is_one_token(text: str, worth: Worth) -> bool:
-    """Whether a token of this kind is never the beginning of a longer number."""
-    _, high = worth.bounds
-    return worth.answer == "choice" or high < 10 or len(_bare(text)) > 1
-
-
-MAX_TOKENS = 8
 MAX_CHARACTERS = 1 << 16  # of an answer; a longer one is cut off here
 BYTES_PER_TOKEN = 4  # where nobody counts tokens
 _COLUMN = "answer"
-
-
-class AnswerToken(NamedTuple):
-    """A token of an answer, and the likeliest in its place with their natural log-probabilities."""
-
-    text: str
-    likely: tuple[tuple[str, float], ...]
 
 
 class Answer(NamedTuple):
@@ -238,13 +181,11 @@ class Answer(NamedTuple):
     Args:
         text: empty where there is none.
         is_whole: whether the model ended it, and did not refuse.
-        tokens: of a short answer, where the server gives log-probabilities.
         prompt_tokens, answer_tokens: as the server counts them, else a quarter of the bytes.
     """
 
     text: str
     is_whole: bool
-    tokens: tuple[AnswerToken, ...]
     prompt_tokens: int
     answer_tokens: int
 
@@ -264,7 +205,6 @@ class Answer(NamedTuple):
         return cls(
             sendable(shown[:MAX_CHARACTERS]),
             not is_cut and not is_refused and len(shown) <= MAX_CHARACTERS,
-            _tokens(value_at(choice, "logprobs")),
             _count(value_at(usage, "prompt_tokens"), prompt),
             _count(value_at(usage, "completion_tokens"), shown),
         )
@@ -282,14 +222,8 @@ class Answer(NamedTuple):
             return None
         try:
             row = parse_small_json(column.values.tobytes(), "answer", "")
-            text, is_whole, tokens, prompt_tokens, answer_tokens = row
-            places = tuple(
-                AnswerToken(
-                    str(token), tuple((str(name), float(logprob)) for name, logprob in likely)
-                )
-                for token, likely in tokens
-            )
-            return cls(str(text), bool(is_whole), places, int(prompt_tokens), int(answer_tokens))
+            text, is_whole, prompt_tokens, answer_tokens = row
+            return cls(str(text), bool(is_whole), int(prompt_tokens), int(answer_tokens))
         except (ValueError, TypeError):
             return None
 
@@ -303,37 +237,3 @@ def _count(value: Any, text: str) -> int:
     """A number of tokens as a server says it, or about that of a text."""
     is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
     return value if is_count else estimated_tokens(text)
-
-
-def _tokens(logprobs: Any) -> tuple[AnswerToken, ...]:
-    """The tokens of an answer with what was likely in their places; none where that is not known of each."""
-    content = value_at(logprobs, "content")
-    if isinstance(content, list):
-        texts = [value_at(entry, "token") for entry in content]
-        places = [value_at(entry, "top_logprobs") for entry in content]
-        likely = [
-            _likely((value_at(one, "token"), value_at(one, "logprob")) for one in place)
-            if isinstance(place, list)
-            else ()
-            for place in places
-        ]
-    else:
-        texts, tops = value_at(logprobs, "tokens"), value_at(logprobs, "top_logprobs")
-        if not isinstance(texts, list) or not isinstance(tops, list) or len(texts) != len(tops):
-            return ()
-        likely = [_likely(top.items()) if isinstance(top, Mapping) else () for top in tops]
-    if not 0 < len(texts) <= MAX_TOKENS or not all(isinstance(text, str) for text in texts):
-        return ()
-    return tuple(
-        AnswerToken(sendable(text), pairs) for text, pairs in zip(texts, likely, strict=True)
-    )
-
-
-def _likely(pairs: Any) -> tuple[tuple[str, float], ...]:
-    """The pairs of a text and a log-probability among some pairs."""
-    known = ((token, finite(value)) for token, value in pairs)
-    return tuple(
-        (sendable(token), min(logprob, 0.0))
-        for token, logprob in known
-        if isinstance(token, str) and logprob is not None
-    )

@@ -397,7 +397,6 @@ class Requests:
         temperature: divides logits; None: not sent.
         seed: of the first judgement, the others have the numbers behind it; None: none is sent.
         answer_tokens: the longest answer; None: not sent.
-        top_logprobs: how many likely tokens are asked for; 0: none.
         further: more keys.
     """
 
@@ -406,7 +405,6 @@ class Requests:
     temperature: float | None
     seed: int | None
     answer_tokens: int | None
-    top_logprobs: int
     further: Mapping[str, Any]
 
     def body(
@@ -427,7 +425,6 @@ class Requests:
             body["seed"] = self.seed + question.number
         if self.answer_tokens is not None:
             body["max_tokens"] = self.answer_tokens
-        body.update(self._logprobs())
         return path, {**body, **self.further}, text
 
     def key(self, question: JudgeQuestion, earlier: Sequence[str] = ()) -> bytes:
@@ -438,14 +435,6 @@ class Requests:
         path, body, _ = self.body(question, earlier)
         content = json.dumps(body, ensure_ascii=True, sort_keys=True)
         return cache.key(FORM, path, str(question.number), content)
-
-    def _logprobs(self) -> dict[str, Any]:
-        """The keys of a request that ask for likely tokens."""
-        if not self.top_logprobs:
-            return {}
-        if self.chat:
-            return {"logprobs": True, "top_logprobs": self.top_logprobs}
-        return {"logprobs": self.top_logprobs}
 
     @staticmethod
     def _messages(question: JudgeQuestion, earlier: Sequence[str]) -> list[dict[str, str]]:

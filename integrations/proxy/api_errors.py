@@ -14,7 +14,7 @@ from ...metrics.errors import DiscorankError, InputError
 from ..server.error_details import NO_DETAILS, ErrorDetails
 from ..server.exchange import BusyError, NotThereError, RefusedError, SlowError, UnusableError
 
-RETRY_SECONDS = 1  # named to who comes when there is no room
+RETRY_SECONDS = {429: 1, 503: 5}  # by the status of a reply, if nothing else is known
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 
 
@@ -42,8 +42,7 @@ class ApiError(Exception):
 
     def __post_init__(self) -> None:
         super().__init__(self.message)
-        if self.status == 429:
-            self.retry_seconds = RETRY_SECONDS
+        self.retry_seconds = self.retry_seconds or RETRY_SECONDS.get(self.status)
 
     @property
     def body(self) -> dict[str, Any]:
@@ -81,6 +80,13 @@ def bad(problem: str, param: str, fix: str = "", code: str | None = None) -> Api
     return ApiError(400, str(InputError(problem, where=param, fix=fix)), param, code)
 
 
+class NoLogprobsError(InputError):
+    """An upstream gives no log-probabilities, so that its candidates would be paid for nothing."""
+
+    def __init__(self) -> None:
+        super().__init__("gives no log-probabilities, which the choice reads", where="server")
+
+
 # the status of a failure upstream, and the code where the server names none
 _FAILURES: tuple[tuple[type[DiscorankError], int, str], ...] = (
     (RefusedError, 400, "refused_upstream"),
@@ -99,9 +105,10 @@ def from_upstream(error: DiscorankError) -> ApiError:
         problem = "upstream: it refuses this server, or its address is wrong"
         report = f"upstream: {error}"
         return ApiError(502, problem, code="unusable_upstream", report=report)
-    status, code = next(
-        (status, code) for kind, status, code in _FAILURES if isinstance(error, kind)
-    )
+    if isinstance(error, NoLogprobsError):
+        problem = f"upstream: {error.problem}"
+        return ApiError(503, problem, code="no_choice", retry_seconds=60, report=problem)
+    status, code = next(row[1:] for row in _FAILURES if isinstance(error, row[0]))
     return ApiError(
         status,
         f"upstream: {error.problem}",
@@ -114,4 +121,4 @@ def from_upstream(error: DiscorankError) -> ApiError:
 def no_choice(error: DiscorankError) -> ApiError:
     """Why a choice could not be made, as the answer to a request."""
     problem = f"no choice could be made: {error}"
-    return ApiError(503, problem, code="no_choice", retry_seconds=5, report=problem)
+    return ApiError(503, problem, code="no_choice", report=problem)

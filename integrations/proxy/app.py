@@ -350,13 +350,10 @@ def check_allowed(path: str, allowed: Sequence[str]) -> None:
 
     >>> check_allowed("models/gpt-4", ["models/*"])
     """
-    parts = path.split("/")
-    for pattern in allowed:
-        wanted = pattern.strip("/").split("/")
-        if len(wanted) == len(parts) and all(map(fnmatchcase, parts, wanted)):
-            return
-    problem = "this path does not pass here; the operator names those that do: --allow-path"
-    raise ApiError(404, problem, code="path_not_allowed")
+    patterns = (pattern.strip("/") for pattern in allowed)
+    if not any(fnmatchcase(path, one) and path.count("/") == one.count("/") for one in patterns):
+        problem = "this path does not pass here; the operator names those that do: --allow-path"
+        raise ApiError(404, problem, code="path_not_allowed")
 
 
 def start_of(status: int, headers: Mapping[str, str]) -> Message:

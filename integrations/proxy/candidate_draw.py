@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from time import monotonic
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -20,15 +21,17 @@ from ...rerank.messages import value_at
 from ..files.reply_choices import is_unfinished, total_logprob
 from ..server.exchange import Exchange, Hold, JsonReply, RefusedError
 from ..server.generator import Drawing, candidates_in, seed_of
-from .api_errors import ApiError, from_upstream
+from .api_errors import ApiError, NoLogprobsError, from_upstream
 from .questions import Question
 from .settings import DrawingSettings, UpstreamSpec
 from .tool_calls import calls_of
 
 SYSTEM = "system"  # the field of a candidate that names its model
 MAX_TOKENS = 1 << 53  # more is not a count; up to here, floats are exact
-TIMES_IGNORED = 3  # requests for several in a row that brought one, after which no more are made
-IGNORED_SECONDS = 60.0  # until one is made again
+TIMES_FAILED = 3  # in a row, after which something is not tried for a while
+PAUSE_SECONDS = 60.0
+MAX_MODELS = 64  # of an upstream, of which is known whether they give log-probabilities
+MAX_NAME = 256  # characters of a model's name by which models differ
 LOGPROB_KEYS = {True: {"logprobs": True, "top_logprobs": 1}, False: {"logprobs": 1}}  # of chats
 
 
@@ -95,10 +98,50 @@ class WordlessError(Exception):
         self.reply = reply
 
 
+class FailuresInARow:
+    """Failures of one kind, which is tried again a while after the last one, as it may have passed.
+
+    Args:
+        most: how many there are before it is not tried any more.
+        clock: returns the time in seconds.
+    """
+
+    def __init__(self, most: int, clock: Callable[[], float]) -> None:
+        self._most, self._clock = most, clock
+        self._number, self._paused_until = 0, 0.0
+
+    def note(self, is_failure: bool) -> None:
+        """Note what came; after a success, one failure alone is taken for chance."""
+        if not is_failure:
+            self._number, self._most, self._paused_until = 0, TIMES_FAILED, 0.0
+            return
+        self._number += 1
+        if self.is_doubtful:
+            self._paused_until = self._clock() + PAUSE_SECONDS
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether there were too many."""
+        return self._number >= self._most
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is not tried now."""
+        return self._clock() < self._paused_until
+
+    def begin(self) -> bool:
+        """Whether it may be tried now: in doubt by one at a time."""
+        is_paused = self.is_paused
+        if self.is_doubtful and not is_paused:
+            self._paused_until = self._clock() + PAUSE_SECONDS
+        return not is_paused
+
+
 class Upstream:
     """A server that candidates come from.
 
-    Whether it gives several candidates for one request is tried again after a while, as once may be a fault.
+    Whether it gives several candidates for one request, or log-probabilities, is tried again after a while, as once may
+    be a fault.
 
     Args:
         exchange: requests to it.
@@ -116,28 +159,17 @@ class Upstream:
     ) -> None:
         self.exchange, self.name, self.model = exchange, spec.name, spec.model
         self.is_failing = False  # whether it gave nothing when it was asked last
-        self._report, self._clock = report, clock
-        self._num_ignored = 0  # requests for several in a row that brought one
-        self._ignores_until = 0.0
+        self.report = report
+        self.single_replies = FailuresInARow(TIMES_FAILED, clock)  # to requests for several
+        # replies without log-probabilities, by the name of the model, and whether it was asked in chats
+        self.without_logprobs = lru_cache(MAX_MODELS)(lambda *asked: FailuresInARow(1, clock))
 
     def note(self, problem: ApiError | None) -> None:
         """Note why an upstream among others gave nothing, or that it gave something; reports changes."""
         if (problem is not None) != self.is_failing:
             self.is_failing = problem is not None
             words = "answers again" if problem is None else problem.report or problem.message
-            self._report(f"discorank: upstream {self.name}: {words}")
-
-    @property
-    def accepts_n(self) -> bool:
-        """Whether it is believed to give several candidates for one request."""
-        return self._clock() >= self._ignores_until
-
-    def gave(self, is_one: bool) -> None:
-        """Note whether a request for several candidates brought one."""
-        self._num_ignored = self._num_ignored + 1 if is_one else 0
-        if self._num_ignored >= TIMES_IGNORED:
-            self._ignores_until = self._clock() + IGNORED_SECONDS
-            self._num_ignored -= 1
+            self.report(f"discorank: upstream {self.name}: {words}")
 
 
 class _Share:
@@ -163,6 +195,8 @@ class _Share:
     ) -> None:
         self.upstream, self.size, self._question = upstream, size, question
         self._reads_logprobs, self._retries = reads_logprobs, retries
+        model = str(upstream.model or question.varied.get("model"))[:MAX_NAME]
+        self._without_logprobs = upstream.without_logprobs(model, question.chat)
         self.drawing: Drawing[Drawn] = Drawing(0, self._body, most_at_once)
         self.wordless: Mapping[str, Any] | None = None
         self.left_out: list[dict[str, Any]] = []
@@ -203,8 +237,12 @@ class _Share:
     def requests(self, hold: Hold | None) -> list[tuple[asyncio.Task[JsonReply], int, int]]:
         """Send the requests that are lacking; the number of each, and for how many candidates it is."""
         lacking = []
+        if self._reads_logprobs and not self._num_requests:
+            self.drawing.is_trial = self._without_logprobs.is_doubtful
+            if not self._without_logprobs.begin():
+                self.drawing.failed(0, NoLogprobsError())
         path = "chat/completions" if self._question.chat else "completions"
-        for call, n, body in self.drawing.requests(self.upstream.accepts_n):
+        for call, n, body in self.drawing.requests(not self.upstream.single_replies.is_paused):
             content = self._question.content_with(body)
             sending = self.upstream.exchange.reply_to(
                 path, content, self._retries, surrogates=True, hold=hold
@@ -252,11 +290,15 @@ class _Share:
             else:
                 named = replace(candidate, fields={**candidate.fields, **reply.named})
                 choices.append(Drawn(named, choice, reply))
-        came = [one.candidate for one in choices if isinstance(one, Drawn)]
-        if self._reads_logprobs and came and all(one.logprob is None for one in came):
-            problem = "no log-probabilities, which the choice reads"
-            self.drawing.failed(n, InputError(problem, where="server"))
-            return
+        came = [one for one in choices if isinstance(one, Drawn)]
+        if (
+            self._reads_logprobs and came and self._question.tools is None
+        ):  # as calls are voted over
+            is_lacking = all(one.candidate.logprob is None for one in came)
+            self._without_logprobs.note(is_lacking)
+            if is_lacking:
+                self.drawing.failed(n, NoLogprobsError())
+                return
         self.drawing.take(call, n, choices)
         if isinstance(reply.value, Mapping):
             self.replies.append(reply)
@@ -264,7 +306,7 @@ class _Share:
             self._note_wordless(reply.value)
         elif self._refused_n or n > 1:
             is_one = len(choices) == 1
-            self.upstream.gave(is_one)
+            self.upstream.single_replies.note(is_one)
             self.drawing.one_at_a_time |= is_one
             self._refused_n = False
 
@@ -314,18 +356,12 @@ class CandidateDraw:
         most_at_once = settings.candidates_per_request if is_panel else settings.most_at_once
         # if others work, nobody waits for the repetitions of one that failed when it was asked last
         others_work = not all(upstream.is_failing for upstream in upstreams)
-        self._shares = [
-            _Share(
-                upstream,
-                size,
-                question,
-                reads_logprobs,
-                most_at_once,
-                0 if upstream.is_failing and others_work else None,
-            )
-            for upstream, size in zip(upstreams, question.sizes, strict=True)
-            if size
-        ]
+        self._shares: list[_Share] = []
+        for upstream, size in zip(upstreams, question.sizes, strict=True):
+            if size:
+                retries = 0 if upstream.is_failing and others_work else None
+                share = _Share(upstream, size, question, reads_logprobs, most_at_once, retries)
+                self._shares.append(share)
         self._quorum = min(settings.quorum or len(self._shares), len(self._shares))
         self._in_flight: dict[asyncio.Task[JsonReply], tuple[_Share, int, int]] = {}
         self.until: float | None = None  # by the clock of `monotonic`, when waiting ends
@@ -344,8 +380,7 @@ class CandidateDraw:
         """Drop the requests in flight."""
         for task in self._in_flight:
             task.cancel()
-        if self._in_flight:
-            await asyncio.wait(self._in_flight)
+        await asyncio.gather(*self._in_flight, return_exceptions=True)
 
     async def draw(self, size: int) -> None:
         """Draw until there are `size` candidates, as many upstreams as need be gave theirs, or the time is up.

@@ -211,9 +211,8 @@ def max_connections(num_requests: int, num_upstream: int) -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     others = num_upstream + OTHER_DESCRIPTORS
     if soft != resource.RLIM_INFINITY and soft < wanted + others:
-        if hard == resource.RLIM_INFINITY or hard > soft:
-            soft = wanted + others if hard == resource.RLIM_INFINITY else min(hard, wanted + others)
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        soft = wanted + others if hard == resource.RLIM_INFINITY else min(hard, wanted + others)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         wanted = soft - others
     least = num_requests + REFUSED_AT_A_TIME
     if wanted < least:

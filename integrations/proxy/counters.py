@@ -47,13 +47,13 @@ class Counters:
 
 
 class LimitedReport:
-    """Tells people what goes wrong, so many lines in a while; what is more is counted, and the count told.
+    """Reports lines, so many in a while; a line that comes again is counted, and reported by number after the while.
 
     Args:
         report: takes a line.
-        max_lines: lines of a while.
+        max_lines: different lines of a while; others are counted together.
         seconds: how long that is.
-        clock: tells the time, in seconds.
+        clock: returns the time in seconds.
     """
 
     def __init__(
@@ -65,16 +65,27 @@ class LimitedReport:
     ) -> None:
         self._report, self._max_lines, self._seconds = report, max_lines, seconds
         self._clock = clock
-        self._since, self._num_lines = clock(), 0
+        self._since, self._num_others = clock(), 0
+        self._again: dict[str, int] = {}  # how often each line came after it was reported
 
     def __call__(self, line: str) -> None:
-        """Tells of something, if not too much was told of late."""
-        now = self._clock()
-        if now - self._since >= self._seconds:
-            left_out = self._num_lines - self._max_lines
-            if left_out > 0:
-                self._report(f"discorank: {left_out} more lines were left out")
-            self._since, self._num_lines = now, 0
-        self._num_lines += 1
-        if self._num_lines <= self._max_lines:
+        """Report a line, or count it."""
+        if self._clock() - self._since >= self._seconds:
+            self.end()
+        if line in self._again:
+            self._again[line] += 1
+        elif len(self._again) < self._max_lines:
+            self._again[line] = 0
             self._report(line)
+        else:
+            self._num_others += 1
+
+    def end(self) -> None:
+        """Report what was counted; a line that came again is not new in the while that begins."""
+        repeated = {line: number for line, number in self._again.items() if number}
+        for line, number in repeated.items():
+            self._report(f"{line} ({number} more of the same)")
+        if self._num_others:
+            self._report(f"discorank: {self._num_others} more lines were left out")
+        self._since, self._num_others = self._clock(), 0
+        self._again = dict.fromkeys(repeated, 0)

@@ -34,6 +34,7 @@ from ...rerank.mbr import MBRDecoder
 from ...rerank.stopping_rule import Outlook, StoppingRule, changing_in_steps
 from ..files.reply_choices import is_unfinished
 from ..server.exchange import Hold
+from ..server.server_probe import NO_SAMPLES
 from .api_errors import ApiError, no_choice
 from .candidate_draw import CandidateDraw, Drawn, Upstream, WordlessError, tokens_of
 from .counters import Counters
@@ -43,11 +44,16 @@ from .replies import ChosenReply, Decision, Eligible, untouched
 from .settings import DrawingSettings
 from .tool_calls import call_vote, with_form
 
-WINDOW_SHARE = 0.1  # of the time of a batch
+# how long a batch waits at most for what comes with it, and by the time that the last one took
+WINDOW_SECONDS = 0.02
+WINDOW_SHARE = 0.1
+MANY_COPIES = 20  # requests in a row after which the operator is told
+MAX_WAITING = 1 << 20  # programs that wait; those of requests that were dropped hold no texts
 CALLS = MBRDecoder(utility='vote(answer="text",agree="exact")', nbest=None)  # over calls as JSON
 Program = Callable[[], Generator[Task, Result, Any]]
 
 
+@dataclass(eq=False)
 class Decisions:
     """Decides requests.
 
@@ -61,19 +67,14 @@ class Decisions:
         counters: of the server.
     """
 
-    def __init__(
-        self,
-        deciders: Mapping[str, Decider],
-        upstreams: Sequence[Upstream],
-        choosing: ChoosingThread,
-        documents: DocumentStreams,
-        drawing: DrawingSettings,
-        choice_seconds: float,
-        counters: Counters,
-    ) -> None:
-        self._deciders, self._upstreams, self._choosing = deciders, upstreams, choosing
-        self._documents, self._drawing = documents, drawing
-        self._choice_seconds, self._counters = choice_seconds, counters
+    deciders: Mapping[str, Decider]
+    upstreams: Sequence[Upstream]
+    choosing: ChoosingThread
+    documents: DocumentStreams
+    drawing: DrawingSettings
+    choice_seconds: float
+    counters: Counters
+    num_copies: int = 0  # choices in a row whose candidates were all the same
 
     async def answer(self, question: Question, hold: Hold | None = None) -> ChosenReply:
         """The answer to a request.
@@ -85,8 +86,8 @@ class Decisions:
         Raises:
             ApiError: there is none.
         """
-        decider = self._deciders[str(question.own.utility)]
-        draw = CandidateDraw(self._upstreams, question, self._drawing, decider.reads_logprobs, hold)
+        decider = self.deciders[str(question.own.utility)]
+        draw = CandidateDraw(self.upstreams, question, self.drawing, decider.reads_logprobs, hold)
         try:
             async with self._turn(question) as turn, draw:
                 decision = await self._in_turn(question, decider, draw, turn)
@@ -103,7 +104,7 @@ class Decisions:
             yield None
             return
         check_length(own.source or "", "the source")
-        async with self._documents.turn(own.document, own.position) as turn:
+        async with self.documents.turn(own.document, own.position) as turn:
             yield turn
 
     async def _in_turn(
@@ -111,7 +112,7 @@ class Decisions:
     ) -> Decision:
         """The decision in the context of the document, which it becomes part of; a first round comes before it."""
         n = sum(question.sizes)
-        rule = self._drawing.rule(n)
+        rule = self.drawing.rule(n)
         await self._drawn(draw, n if rule is None else min(n, max(rule.first, question.wanted)))
         if turn is None:
             return await self._decided(question, decider, draw, rule, NO_CONTEXT)
@@ -152,7 +153,7 @@ class Decisions:
 
     async def _drawn(self, draw: CandidateDraw, size: int) -> None:
         """Draw candidates up to so many."""
-        with self._counters.draw_seconds.time():
+        with self.counters.draw_seconds.time():
             await draw.draw(size)
 
     async def _choice(
@@ -169,15 +170,15 @@ class Decisions:
         eligible = await self._eligible(question, drawn, decider)
         record = CandidateList("request", eligible.candidates, question.own.source)
         try:
-            async with asyncio.timeout(self._choice_seconds):
-                ranking = await self._choosing.choose(eligible.decider, record, context)
+            async with asyncio.timeout(self.choice_seconds):
+                ranking = await self.choosing.choose(eligible.decider, record, context)
         except DiscorankError as error:
             raise no_choice(error) from None
         except TimeoutError:
-            problem = f"no choice within {self._choice_seconds:g} seconds"
-            raise ApiError(503, problem, code="no_choice", retry_seconds=5) from None
+            problem = f"no choice within {self.choice_seconds:g} seconds"
+            raise ApiError(503, problem, code="no_choice") from None
         finally:
-            self._counters.choice_seconds.observe(perf_counter() - start)
+            self.counters.choice_seconds.observe(perf_counter() - start)
         hides_logprobs = decider.reads_logprobs and not question.logprobs
         return Decision(question, draw, drawn, eligible, ranking, rounds, hides_logprobs)
 
@@ -189,7 +190,7 @@ class Decisions:
         vote = None
         if question.tools is not None:
             choices = [one.choice for one in drawn]
-            weights, ignored = _prior_weights(drawn, decider), self._drawing.ignore_arguments
+            weights, ignored = _prior_weights(drawn, decider), self.drawing.ignore_arguments
             vote = await asyncio.to_thread(call_vote, choices, question.tools, ignored, weights)
             numbers = vote.numbers
             if vote.texts is not None:
@@ -218,14 +219,19 @@ class Decisions:
 
     def _count(self, decision: Decision) -> None:
         """Count what was drawn for a decision."""
-        self._counters.candidates.inc(len(decision.drawn))
-        self._counters.rounds.observe(decision.rounds)
-        self._counters.unfinished.inc(decision.eligible.num_unfinished)
-        if len(decision.drawn) > 1 and decision.num_distinct == 1:
-            self._counters.copies.inc()
+        self.counters.candidates.inc(len(decision.drawn))
+        self.counters.rounds.observe(decision.rounds)
+        self.counters.unfinished.inc(decision.eligible.num_unfinished)
+        if len(decision.drawn) > 1:
+            is_copy = decision.num_distinct == 1
+            self.counters.copies.inc(is_copy)
+            self.num_copies = self.num_copies + 1 if is_copy else 0
+            if self.num_copies == MANY_COPIES:
+                line = f"discorank: {MANY_COPIES} requests in a row brought copies. {NO_SAMPLES}"
+                self.upstreams[0].report(line)
         for reply in decision.draw.replies:
             for kind, count in zip(("prompt", "completion"), tokens_of(reply.value), strict=True):
-                self._counters.tokens.labels(kind).inc(count)
+                self.counters.tokens.labels(kind).inc(count)
 
 
 def _prior_weights(drawn: Sequence[Drawn], decider: Decider) -> Sequence[float] | None:
@@ -256,36 +262,6 @@ def _is_safe(rule: StoppingRule, decider: Decider, decision: Decision) -> bool:
     if isinstance(decider, MBRDecoder) and decider.pool.weights != "uniform":
         weights = decider.pool.weights_of(ranking.candidates)
     return rule.is_safe(rule.outlook_of(ranking, weights))
-
-
-class BatchWindow:
-    """How long a batch that could begin waits for more.
-
-    Args:
-        max_seconds: at most; 0 for never.
-        clock: tells the time, in seconds.
-    """
-
-    def __init__(self, max_seconds: float, clock: Callable[[], float] = monotonic) -> None:
-        self._max_seconds, self._clock = max_seconds, clock
-        self._begun = self._until = clock()
-        self._last_size = 0
-
-    def begin(self) -> None:
-        """Notes that a batch begins."""
-        self._begun = self._clock()
-
-    def end(self, size: int) -> None:
-        """Notes that it ended, with so many outcomes."""
-        now = self._clock()
-        seconds = min(self._max_seconds, WINDOW_SHARE * (now - self._begun))
-        self._until, self._last_size = now + seconds, size
-
-    def seconds_left(self, size: int) -> float:
-        """How long to wait for more, where so many are there; 0 to begin."""
-        if size >= self._last_size:
-            return 0.0
-        return max(0.0, self._until - self._clock())
 
 
 class _Batch:
@@ -327,18 +303,24 @@ class _Running:
         self.batch.take(self.number, outcome)
 
 
+def _forgotten() -> Generator[Task, Result, None]:
+    """The program of a request that was dropped."""
+    yield from ()
+
+
 class ChoosingThread:
     """Chooses with an engine, in a thread of its own.
 
     Args:
         engine: what values lists.
-        max_waiting: choices that may wait; more are refused.
-        window: how long a batch waits for more.
     """
 
-    def __init__(self, engine: Engine, max_waiting: int, window: BatchWindow | None = None) -> None:
-        self._engine, self._max_waiting = engine, max_waiting
-        self._window = window or BatchWindow(0.0)
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._last_size, self._window_end = (
+            0,
+            0.0,
+        )  # of the last batch: its outcomes, and when the next one begins
         self._asked: SimpleQueue[_Running | None] = SimpleQueue()
         self._running: dict[int, _Running] = {}  # by the key that the engine has for them
         self._thread = Thread(target=self._run, name="discorank-choosing", daemon=True)
@@ -368,7 +350,7 @@ class ChoosingThread:
             DiscorankError: it cannot be made.
             ResourceError: too many wait.
         """
-        if self.num_waiting >= self._max_waiting:
+        if self.num_waiting >= MAX_WAITING:
             raise ResourceError("too many choices wait", where="choosing")
         (outcome,) = await self.outcomes([partial(decider.program, record, context, ())])
         if isinstance(outcome, DiscorankError):
@@ -384,9 +366,20 @@ class ChoosingThread:
         if not programs:
             return []
         batch = _Batch(len(programs))
-        for number, program in enumerate(programs):
-            self._asked.put(_Running(program, batch, number))
-        return await asyncio.wrap_future(batch.future)
+        asked = [_Running(program, batch, number) for number, program in enumerate(programs)]
+        for one in asked:
+            self._asked.put(one)
+        future = asyncio.wrap_future(batch.future)
+        try:
+            await asyncio.wait(
+                [future]
+            )  # not the future itself, which would keep this frame with its error
+        finally:
+            if not future.done():
+                future.cancel()
+                for one in asked:
+                    one.begin = _forgotten
+        return future.result()
 
     def _run(self) -> None:
         """Admit what is asked for, and have the engine value it, until the end is asked for."""
@@ -401,8 +394,7 @@ class ChoosingThread:
         while True:
             seconds: float | None = 0.0
             if is_idle:
-                size = len(self._running)
-                seconds = self._window.seconds_left(size) if size else None
+                seconds = self._window_left() if self._running else None
             try:
                 asked = self._asked.get(block=seconds != 0.0, timeout=seconds)
             except Empty:
@@ -413,6 +405,12 @@ class ChoosingThread:
             if not asked.batch.future.cancelled():
                 self._step(asked, None)
 
+    def _window_left(self) -> float:
+        """How long a batch waits for more programs; 0 to begin."""
+        if len(self._running) >= self._last_size:
+            return 0.0
+        return max(0.0, self._window_end - monotonic())
+
     def _collect(self) -> None:
         """Take the results that the engine has; if it fails altogether, so do all programs that are running."""
         gone = [key for key, one in self._running.items() if one.batch.future.cancelled()]
@@ -422,7 +420,7 @@ class ChoosingThread:
                 del self._running[key]
         if not self._running:
             return
-        self._window.begin()
+        begun = monotonic()
         try:
             results = self._engine.collect()
         except BaseException as error:  # a user's metric may try to end the process
@@ -431,7 +429,9 @@ class ChoosingThread:
             for one in failed.values():
                 one.end(error)
             return
-        self._window.end(len(results))
+        now = monotonic()
+        self._last_size = len(results)
+        self._window_end = now + min(WINDOW_SECONDS, WINDOW_SHARE * (now - begun))
         for key, result in results:
             if key in self._running:
                 self._step(self._running.pop(key), result)

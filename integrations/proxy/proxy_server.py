@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ...metrics.errors import DiscorankError, InputError
+from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
 from ...metrics.optional_packages import require
 from ...rerank.decider import Decider
@@ -18,11 +18,10 @@ from ...rerank.lists import Candidate
 from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import Reranker
 from ..server.exchange import Exchange
-from ..server.server_probe import ServerFacts, facts_of
 from ..server.settings import Connection, key_in
 from .candidate_draw import SYSTEM, Upstream
 from .counters import Counters, LimitedReport
-from .decisions import CALLS, BatchWindow, ChoosingThread, Decisions
+from .decisions import CALLS, ChoosingThread, Decisions
 from .document_streams import DocumentStreams
 from .questions import Allowed
 from .score_endpoints import ScoreEndpoints
@@ -71,8 +70,6 @@ class ProxyServer:
         if drawing.adaptive:
             deciders = {name: _with_matrix(name, one) for name, one in deciders.items()}
         utilities, scoring = utilities or {}, scoring or ScoreSettings()
-        self._drawing = drawing
-        self._reads_logprobs = any(decider.reads_logprobs for decider in deciders.values())
         used = [*deciders.values(), CALLS] if upstreams else []
         self._metrics = [metric for decider in used for metric in decider.metrics]
         self._metrics += utilities.values()
@@ -85,7 +82,7 @@ class ProxyServer:
         num_requests = door.max_open + door.max_waiting
         num_upstream = sum(connection.connections for _, connection in upstreams)
         num_connections = max_connections(num_requests, num_upstream)
-        self._choosing = ChoosingThread(engine, num_requests, BatchWindow(scoring.window_seconds))
+        self._choosing = ChoosingThread(engine)
         counters = Counters()
         choosing, seconds = self._choosing, door.choice_seconds
         counters.watch("choices", "Choices that wait or are made", lambda: choosing.num_waiting)
@@ -120,65 +117,17 @@ class ProxyServer:
             raise
         gc.freeze()  # what is loaded stays: no search for garbage has to look at it again
 
-    async def serve(self, probes: bool = False, model: str | None = None) -> None:
-        """Serves until `stop` is called, and until all open requests are done.
-
-        Args:
-            probes: whether the upstreams are asked what they do, and what they do not is reported.
-            model: which of their models is asked; the only one if not given.
-        """
+    async def serve(self) -> None:
+        """Serves until `stop` is called, and until all open requests are done."""
         asyncio.get_running_loop().set_exception_handler(self._note_error)
-        probed = self._upstreams if probes else []
-        probing = [asyncio.ensure_future(self._probed(one, model)) for one in probed]
         try:
             await self._server.serve([self._server.socket])
         finally:
-            for task in probing:
-                task.cancel()
-            await asyncio.gather(*probing, return_exceptions=True)
-            await self._close()
-            await asyncio.to_thread(self._choosing.stop, STOP_SECONDS)
-
-    async def _close(self) -> None:
-        """Close the connections to the upstreams, and the application."""
-        for upstream in self._upstreams:
-            await upstream.exchange.close()
-        self._app.close()
-
-    async def facts(self, model: str | None) -> AsyncIterator[tuple[str, ServerFacts]]:
-        """The name of each upstream and what it does; closes its connections.
-
-        Raises:
-            DiscorankError: one cannot be asked.
-        """
-        self._server.socket.close()
-        if not self._upstreams:
-            raise InputError("there is no upstream", where="--probe", fix="Add --upstream")
-        try:
             for upstream in self._upstreams:
-                yield upstream.name, await self._facts_of(upstream, model)
-        finally:
-            await self._close()
-
-    async def _probed(self, upstream: Upstream, model: str | None) -> None:
-        """Report what an upstream does not do; nothing of one that is not there yet."""
-        name = f"upstream {upstream.name}".rstrip()
-        try:
-            facts = await self._facts_of(upstream, model)
-        except InputError as error:
-            self._report(f"discorank: {name}: not asked what it does: {error}")
-            return
-        except DiscorankError:
-            return
-        temperature = self._drawing.sampling_temperature or 1.0
-        for problem in facts.problems(temperature, self._reads_logprobs):
-            self._report(f"discorank: {name}: {problem}")
-
-    async def _facts_of(self, upstream: Upstream, model: str | None) -> ServerFacts:
-        """What an upstream does with requests as they are made here."""
-        named, drawing = upstream.model or model, self._drawing
-        temperature = drawing.sampling_temperature
-        return await facts_of(upstream.exchange, named, drawing.further, temperature)
+                await upstream.exchange.close()
+            self._app.close()
+            await asyncio.to_thread(self._choosing.stop, STOP_SECONDS)
+            self._report.end()
 
     def _note_error(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
         """Report an error that belongs to no request."""

@@ -210,7 +210,7 @@ def read_question(content: bytes, path: str, allowed: Allowed) -> Question | Pas
     """A request to one of `CHOSEN_PATHS`; raises ApiError if it cannot be read, or asks for what is not allowed."""
     body, chat, drawing = object_of(content), path == "chat/completions", allowed.drawing
     own = _own_fields(body, allowed)
-    reason = _other_than_text(body, chat) or _other_tools(body, chat, drawing)
+    reason = _other_than_text(body, chat) or _other_tools(body, chat)
     _check_numbers(body, ("n",), 1, allowed.most_choices if reason is None else None, "are drawn")
     wanted = body["n"] if body.get("n") is not None else 1
     n = max(wanted, own.n or drawing.num_candidates)
@@ -275,12 +275,11 @@ def _other_part(message: Any) -> Reason | None:
     return None
 
 
-def _other_tools(body: Mapping[str, Any], chat: bool, drawing: DrawingSettings) -> Reason | None:
+def _other_tools(body: Mapping[str, Any], chat: bool) -> Reason | None:
     """Why tools are not chosen; None if they are, or without any."""
     if body.get("tools") in (None, []):
         return None
-    is_chosen = chat and drawing.tool_calls == "choose" and tools_of(body) is not None
-    return None if is_chosen else "tools"
+    return None if chat and tools_of(body) is not None else "tools"
 
 
 def _passing(

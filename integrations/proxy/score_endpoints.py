@@ -46,7 +46,6 @@ MODELS = "/v1/models"
 SHARED = frozenset({"/v1/score", "/v1/rerank"})
 BYTES_PER_PAIR = 2048  # memory of a pair that waits: its task, its items and its outcome
 CHARACTERS_PER_PAIR = 1024  # on average, where there are as many pairs as may be
-RETRY_SECONDS = 5
 Body = Mapping[str, Any]
 Faults = dict[int, InputError]  # by the number of the text
 V = TypeVar("V")
@@ -236,13 +235,11 @@ class ScoreEndpoints:
                 outcomes = await self._choosing.outcomes(programs)
         except TimeoutError:
             problem = f"no scores within {self._max_seconds:g} seconds"
-            raise ApiError(503, problem, code="slow_scores", retry_seconds=RETRY_SECONDS) from None
+            raise ApiError(503, problem, code="slow_scores") from None
         for outcome in outcomes:
             if isinstance(outcome, ResourceError):
                 problem = f"no scores: {outcome}"
-                raise ApiError(
-                    503, problem, code="no_scores", retry_seconds=RETRY_SECONDS, report=problem
-                )
+                raise ApiError(503, problem, code="no_scores", report=problem)
         return outcomes
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from ...metrics.errors import InputError, excerpt, unknown
 from ...metrics.spec.checked_settings import Converted, Field, Rare, ValueRefusal, settings
@@ -150,7 +150,6 @@ class DrawingSettings:
             they could have more. These bounds hold for what passes through as well.
         quorum: how many of several models have to have given their candidates; then the others are not waited for. All
             that did not fail, if not given; --deadline ends the waiting too.
-        tool_calls: ``choose`` votes over calls of tools; ``pass`` lets requests with tools pass through.
         ignore_arguments: an argument of tools that does not count when calls are compared.
         request: more keys of every request whose answer is chosen, as a JSON object, such as {"top_k": -1}; a request
             that has such a key itself keeps it.
@@ -171,7 +170,6 @@ class DrawingSettings:
     max_candidate_tokens: Annotated[Count | None, Rare()] = None
     max_request_tokens: Annotated[Count | None, Rare()] = None
     quorum: Count | None = None
-    tool_calls: Annotated[Literal["choose", "pass"], Rare()] = "choose"
     ignore_arguments: Annotated[tuple[str, ...], Rare()] = ()
     request: str | None = None
 
@@ -261,7 +259,6 @@ class ScoreSettings:
     Args:
         max_pairs: the most pairs of texts that a request may ask for; four times as many may wait.
         max_text_characters: the longest text that is scored.
-        window_seconds: how long a batch waits at most for what comes with it, such as 20ms.
         strip: what is cut off the ends of responses before they are scored, such as </s>.
     """
 
@@ -269,7 +266,4 @@ class ScoreSettings:
 
     max_pairs: Annotated[Count, Rare()] = 1 << 16
     max_text_characters: Annotated[Count, Rare()] = 1 << 16
-    window_seconds: Annotated[
-        float, Converted(read_seconds), Field(ge=0, allow_inf_nan=False), Rare()
-    ] = 0.02
     strip: Annotated[tuple[str, ...], Rare()] = ()

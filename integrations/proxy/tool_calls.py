@@ -311,7 +311,7 @@ def call_vote(
     valid = [number for number, judged in enumerate(verdicts) if judged in usual]
     if not valid:
         problem = f"none of {len(choices)} candidates calls the tools as the request and their schemas say"
-        raise ApiError(503, problem, code="no_choice", retry_seconds=5)
+        raise ApiError(503, problem, code="no_choice")
     calling = [number for number in valid if calls[number]]
     talking = [number for number in valid if not calls[number]]
     keys = {number: arguments_key(calls[number], ignored) for number in calling}

@@ -29,7 +29,6 @@ PANEL = ("--upstream", "a=http://x/v1", "b=http://y/v1")
 def served(url: str, *words: str, **environment: str) -> Iterator[tuple[Any, str]]:
     """The command and the address it says that it serves at; `url` is that of the server upstream."""
     command = [sys.executable, "-m", "discorank", "serve", "--port", "0", "--upstream", url, *words]
-    command += [] if "--probe-model" in words else ["--skip-probe"]
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -156,19 +155,6 @@ def test_what_cannot_be_served_is_refused(
 ) -> None:
     assert main(["serve", *words]) == 2
     assert fact in capsys.readouterr().err
-
-
-def test_each_server_of_a_panel_is_probed(capsys: pytest.CaptureFixture[str]) -> None:
-    with upstream_running() as one, upstream_running(Script(ignores_n=True)) as other:
-        words = ["--upstream", f"a={one.url}", f"b={other.url}", "-u", "chrf", "--port", "0"]
-        assert main(["serve", *words, "--probe"]) == 0
-    tables = capsys.readouterr().out.splitlines()
-    assert [line for line in tables if line.startswith(("a:", "b:", "n "))] == [
-        "a:",
-        "n                  yes      several candidates for one request",
-        "b:",
-        "n                  no       one, whatever is asked",
-    ]
 
 
 def test_without_the_extra_it_says_what_to_install(

@@ -84,19 +84,17 @@ def proxying(
     connection: dict[str, Any] | None = None,
     door: dict[str, Any] | None = None,
     url: str | None = None,
-    probes: bool = False,
     **drawing: Any,
 ) -> Iterator[Proxy]:
     """A proxy on a free port before a scripted server; chrF chooses among 4 candidates if nothing else is said.
 
-    `url` is the address of the server upstream, if it is not the scripted one; `probes`: whether it is asked what it
-    does.
+    `url` is the address of the server upstream, if it is not the scripted one.
     """
     chosen = deciders or {"chrf": MBRDecoder(utility="chrf", nbest=None)}
     with upstream_running(script) as upstream:
         settings = {**CONNECTING, "base_url": url or upstream.url, **(connection or {})}
         upstreams = alone(Connection(**settings))
-        yield from _running(upstream, chosen, engine, upstreams, door or {}, drawing, probes)
+        yield from _running(upstream, chosen, engine, upstreams, door or {}, drawing)
 
 
 @contextmanager
@@ -106,7 +104,6 @@ def panelling(
     deciders: dict[str, Decider] | None = None,
     connection: dict[str, Any] | None = None,
     specs: Mapping[str, Mapping[str, Any]] | None = None,
-    probes: bool = False,
     **drawing: Any,
 ) -> Iterator[tuple[Proxy, dict[str, ScriptedUpstream]]]:
     """A proxy on a free port before a scripted server of each name, and these servers.
@@ -124,7 +121,7 @@ def panelling(
             settings = {**CONNECTING, "base_url": upstream.url, **(connection or {})}
             models.append((spec, Connection(**settings, key_variable=spec.key_variable)))
         first = next(iter(upstreams.values()))
-        for proxy in _running(first, chosen, None, models, {}, drawing, probes):
+        for proxy in _running(first, chosen, None, models, {}, drawing):
             yield proxy, upstreams
 
 
@@ -135,7 +132,6 @@ def _running(
     upstreams: Upstreams,
     door: dict[str, Any],
     drawing: dict[str, Any],
-    probes: bool,
 ) -> Iterator[Proxy]:
     """The proxy, stopped at the end."""
     reports: list[str] = []
@@ -148,7 +144,7 @@ def _running(
         reports.append,
     )
     server.load()
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve(probes)))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
     thread.start()
     try:
         yield Proxy(server, upstream, reports)

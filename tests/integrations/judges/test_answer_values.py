@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import log
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discorank.integrations.judges.judge_answers import MAX_CHARACTERS, Answer, value_of
-from discorank.integrations.judges.judge_prompts import Worth, read_prompt
+from discorank.integrations.judges.judge_prompts import read_prompt
 
 DA = read_prompt("da").worth
 STARS = read_prompt("stars").worth
@@ -108,7 +107,7 @@ def test_what_is_cut_off_or_refused_has_no_value() -> None:
 @pytest.mark.parametrize("reply", [{}, [], None, {"choices": []}, {"choices": [3]}, {"choices": 1}])
 def test_a_reply_without_an_answer_is_an_empty_one(reply: Any) -> None:
     assert Answer.of_reply(reply, "four").text == ""
-    assert Answer.of_reply(reply, "fourfive")[3:] == (2, 0)
+    assert Answer.of_reply(reply, "fourfive")[2:] == (2, 0)
 
 
 @pytest.mark.parametrize(
@@ -166,63 +165,7 @@ def test_any_answer_has_a_value_in_bounds_or_none(text: str) -> None:
         assert value is None or worth.bounds[0] <= value <= worth.bounds[1]
 
 
-def likely(token: str, **share: float) -> dict[str, Any]:
-    """A token with shares of the likeliest in its place."""
-    tops = [{"token": name.strip("_"), "logprob": log(p)} for name, p in share.items()]
-    return {"token": token, "top_logprobs": tops}
-
-
-def test_a_value_is_the_expectation_over_likely_numbers() -> None:
-    """sum v p(v) / sum p(v), over what is a number of the range."""
-    place = likely("4", **{"4": 0.5, "5": 0.3, "3": 0.1, "9": 0.05, "four": 0.05})
-    answer = said("4", logprobs={"content": [place]})
-    assert value_of(answer, STARS) == pytest.approx((4 * 0.5 + 5 * 0.3 + 3 * 0.1) / 0.9)
-    # white space and a full stop around it say nothing
-    around = [likely(" "), place, likely(".")]
-    assert value_of(said(" 4.", logprobs={"content": around}), STARS) == pytest.approx(3.8 / 0.9)
-    place = likely("90", **{"90": 0.5, "80": 0.25, "9": 0.25})
-    assert value_of(said("90", logprobs={"content": [place]}), DA) == pytest.approx(65 / 0.75)
-    place = likely("A", A=0.6, B=0.2, _a=0.1, C=0.1)
-    assert value_of(said("A", logprobs={"content": [place]}), PAIRWISE) == pytest.approx(0.75)
-
-
-def test_completions_have_their_own_form_of_likely_tokens() -> None:
-    logprobs = {"tokens": ["4"], "top_logprobs": [{"4": log(0.5), "2": log(0.5)}]}
-    reply = {"choices": [{"text": "4", "logprobs": logprobs}]}
-    assert value_of(Answer.of_reply(reply, ""), STARS) == pytest.approx(3)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        [likely("8", **{"8": 0.5, "9": 0.5}), likely("5", **{"5": 0.5, "1": 0.5})],
-        [likely("85", **{"x": 1.0})],
-        [likely("85")],
-        [{"token": "85"}],
-        [likely("85", **{"9": 1.0})],
-        [likely("80", **{"80": 0.5, "90": 0.5})],
-        [likely("Score"), likely(":"), likely("85", **{"85": 0.5, "90": 0.5})],
-        [{}],
-        [3],
-        [],
-        "x",
-        None,
-    ],
-)
-def test_elsewhere_the_number_is_taken_as_it_is(content: Any) -> None:
-    """Several tokens, tokens that are another number, and nothing likely."""
-    assert value_of(said("85", logprobs={"content": content}), DA) == 85
-
-
-def test_a_digit_may_begin_a_longer_number() -> None:
-    answer = said("8", logprobs={"content": [likely("8", **{"8": 0.5, "9": 0.5})]})
-    assert value_of(answer, DA) == 8
-    assert value_of(answer, Worth(answer="number", range=(0.0, 9.0))) == pytest.approx(8.5)
-
-
 def test_answers_come_back_from_the_cache() -> None:
-    place = likely("4", **{"4": 0.5, "5": 0.5})
-    answer = said("4 é\ud800", logprobs={"content": [place]})
+    answer = said("4 é\ud800")
     assert answer.text == "4 é?"
     assert Answer.unpacked(answer.packed()) == answer
-    assert len(said("4", logprobs={"content": [place] * 9}).tokens) == 0

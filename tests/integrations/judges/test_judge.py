@@ -154,30 +154,11 @@ def test_completions_are_asked_for_without_a_chat(folder: dict[str, str]) -> Non
         return Reply({"choices": [{"text": f" {verdict(*texts_of(seen))}\n"}]})
 
     with serving(answer) as server:
-        metric = judge(server, chat=False, logprobs=True, temperature=None, seed=None, **folder)
+        metric = judge(server, chat=False, temperature=None, seed=None, **folder)
         assert metric.score(["h"], None, ["s"]) == verdict("s", "", "h")
     (seen,) = server.seen
     assert seen.path == "/v1/completions"
-    assert seen.body.keys() == {"model", "prompt", "max_tokens", "logprobs"}
-
-
-def test_likely_tokens_are_asked_for_and_weighted(folder: dict[str, str]) -> None:
-    def answer(seen: Seen, number: int) -> Reply:
-        assert (seen.body["logprobs"], seen.body["top_logprobs"]) == (True, 3)
-        tops = [{"token": token, "logprob": np.log(0.5)} for token in "45"]
-        reply = replied("4")
-        reply.body["choices"][0]["logprobs"] = {
-            "content": [{"token": "4", "logprob": 0, "top_logprobs": tops}]
-        }
-        return reply
-
-    with serving(answer) as server:
-        metric = judge(server, prompt="stars", logprobs=True, top_logprobs=3, **folder)
-        assert metric.score(["h"], None, ["s"]) == pytest.approx(4.5)
-        # as it is kept
-        metric = judge(server, prompt="stars", logprobs=True, top_logprobs=3, **folder)
-        assert metric.score(["h"], None, ["s"]) == pytest.approx(4.5)
-    assert len(server.seen) == 1
+    assert seen.body.keys() == {"model", "prompt", "max_tokens"}
 
 
 def test_an_own_prompt_is_asked(tmp_path: Path, folder: dict[str, str]) -> None:
@@ -496,7 +477,7 @@ def test_answers_in_memory_stay_while_any_thread_uses_them(
     folder: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("discorank.integrations.judges.calls.IN_MEMORY", 2)
-    answers = {bytes([i]): Answered("85", True, (), 1, 1) for i in range(5)}
+    answers = {bytes([i]): Answered("85", True, 1, 1) for i in range(5)}
     kept_answers = KeptAnswers(None)
     with kept_answers.in_use():
         kept_answers.keep(answers)
@@ -594,7 +575,7 @@ def test_papers_are_those_of_the_prompt() -> None:
 
     assert keys() == ["kocmi2023large"]
     assert keys(prompt="mqm") == ["kocmi2023large", "kocmi2023gemba"]
-    assert keys(prompt="pairwise", logprobs=True)[1:] == ["zheng2023judging", "liu2023geval"]
+    assert keys(prompt="pairwise")[1:] == ["zheng2023judging"]
 
 
 def test_a_spec_parses_back(folder: dict[str, str]) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import math
 import resource
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterator
+import weakref
+from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,10 +27,12 @@ from discorank.integrations.proxy import app, connections
 from discorank.integrations.proxy.api_errors import ApiError
 from discorank.integrations.proxy.connections import body_of, max_connections
 from discorank.integrations.proxy.counters import LimitedReport
+from discorank.integrations.proxy.decisions import ChoosingThread
 from discorank.integrations.proxy.questions import bounded, read_question
 from discorank.integrations.proxy.settings import DrawingSettings
 from discorank.metrics.errors import InputError
 from discorank.metrics.storage.limits import use_limits
+from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.reranker import Reranker
 
 from ...support.proxying import Proxy, proxying, send
@@ -250,6 +255,37 @@ def test_an_answer_counts_until_it_is_taken() -> None:
         wait_until(lambda: room.num_bytes == 0)
 
 
+def test_a_choice_that_is_dropped_while_it_waits_holds_no_texts() -> None:
+    gate = threading.Event()
+
+    class Texts:
+        """What a choice is made among."""
+
+    def waiting(texts: Texts | None) -> Generator[Any, Any, None]:
+        gate.wait(PATIENCE_SECONDS)
+        yield from ()
+
+    async def dropped() -> None:
+        choosing = ChoosingThread(LocalEngine())
+        choosing.start([])
+        first = asyncio.create_task(choosing.outcomes([partial(waiting, None)]))
+        texts = Texts()
+        held = weakref.ref(texts)
+        second = asyncio.create_task(choosing.outcomes([partial(waiting, texts)] * 1000))
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.wait([second])
+        del texts, second
+        gc.collect()
+        assert choosing.num_waiting >= 1000
+        assert held() is None
+        gate.set()
+        assert await first == [None]
+        choosing.stop(PATIENCE_SECONDS)
+
+    asyncio.run(dropped())
+
+
 def test_a_long_request_is_sent_whole_each_time() -> None:
     prompt = "x" * 500_000 + "\u00e9"
     with proxying(Script(ignores_n=True), num_candidates=3) as proxy:
@@ -310,6 +346,7 @@ def test_connections_are_what_descriptors_allow(
 
 def test_too_few_descriptors_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (512, 512))
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, both: None)
     with pytest.raises(InputError, match=r"512.*928.*ulimit -n"):
         max_connections(512, 256)
 
@@ -324,6 +361,24 @@ def test_lines_are_limited_in_rate() -> None:
     now[0] = 61.0
     report("later")
     assert lines[3:] == ["discorank: 7 more lines were left out", "later"]
+
+
+def test_a_line_that_comes_again_is_reported_by_number() -> None:
+    lines: list[str] = []
+    now = [0.0]
+    report = LimitedReport(lines.append, max_lines=2, seconds=60, clock=lambda: now[0])
+    for line in ("down", "down", "other", "down"):
+        report(line)
+    assert lines == ["down", "other"]
+    now[0] = 61.0
+    report("down")
+    assert lines[2:] == ["down (2 more of the same)"]
+    report.end()
+    assert lines[3:] == ["down (1 more of the same)"]
+    now[0] = 122.0
+    report.end()
+    report("down")
+    assert lines[4:] == ["down"]
 
 
 # cost

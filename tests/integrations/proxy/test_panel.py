@@ -442,13 +442,3 @@ def test_upstreams_that_cannot_be_read(texts: list[str], message: str) -> None:
     with pytest.raises(InputError) as raised:
         read_upstreams(texts)
     assert message in str(raised.value)
-
-
-def test_each_server_is_probed_at_the_start() -> None:
-    scripts = {"same": saying("x"), "other": Script()}
-    with panelling(scripts, probes=True, specs={"other": {"model": "O"}}) as (proxy, upstreams):
-        wait_until(lambda: bool(proxy.reports) and upstreams["other"].num_requests >= 4)
-    assert [line.partition(": answers with")[0] for line in proxy.reports] == [
-        "discorank: upstream same: server: scripted"
-    ]
-    assert {seen.body.get("model") for seen in upstreams["other"].seen} == {"O"}

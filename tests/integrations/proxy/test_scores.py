@@ -14,7 +14,6 @@ import pytest
 import discorank
 from benchmarks.support.scripted_upstream import upstream_running
 from discorank.integrations.proxy import score_endpoints
-from discorank.integrations.proxy.decisions import BatchWindow
 from discorank.integrations.server.score_server import ScoreServer
 from discorank.metrics.errors import InputError, MetricError, ResourceError
 from discorank.metrics.mixture import Function
@@ -377,25 +376,6 @@ def test_a_metric_that_waits_for_a_corpus_is_refused() -> None:
         scoring(TINY.replace("layer=2", "layer=2,idf=true")),
     ):
         pass
-
-
-def test_a_window_adapts_to_what_the_last_batch_was() -> None:
-    now = [0.0]
-    window = BatchWindow(0.02, lambda: now[0])
-    assert window.seconds_left(1) == 0  # nothing is known yet
-    window.begin()
-    now[0] = 0.1
-    window.end(8)
-    assert window.seconds_left(1) == pytest.approx(0.01)  # a tenth of the batch
-    assert window.seconds_left(8) == 0  # as many as it had
-    now[0] = 0.105
-    assert window.seconds_left(1) == pytest.approx(0.005)
-    now[0] = 0.2
-    assert window.seconds_left(1) == 0
-    window.begin()
-    now[0] = 10.0
-    window.end(8)
-    assert window.seconds_left(7) == pytest.approx(0.02)  # never longer
 
 
 def test_answers_are_strict_json() -> None:

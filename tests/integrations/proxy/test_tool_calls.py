@@ -214,15 +214,6 @@ def test_the_best_and_the_next_calls() -> None:
     ]
 
 
-def test_tools_pass_where_they_are_to() -> None:
-    with answering([weather("Oslo")] * 2, tool_calls="pass") as (proxy, client):
-        raw = client.chat.completions.with_raw_response.create(
-            model="m", messages=ASKED, tools=TOOLS
-        )
-        assert raw.headers["x-discorank"] == "passed-through; reason=tools"
-        assert proxy.upstream.num_requests == 1
-
-
 def test_a_document_has_no_tools() -> None:
     own = {"discorank": {"document": "d", "position": 0}}
     with answering([weather("Oslo")] * 2) as (proxy, client):

@@ -11,9 +11,11 @@ import pytest
 from benchmarks.support.scripted_replies import Script
 from discorank import decode
 from discorank.cli.main import main
+from discorank.integrations.proxy import candidate_draw
+from discorank.integrations.proxy.candidate_draw import PAUSE_SECONDS, TIMES_FAILED, FailuresInARow
+from discorank.integrations.proxy.decisions import MANY_COPIES
 from discorank.integrations.server.error_details import is_fault_of_request
 from discorank.metrics.errors import InputError
-from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.reranker import Reranker
 
 from ...support.proxying import Proxy, openai_client, proxying, send
@@ -190,10 +192,55 @@ def test_without_log_probabilities_one_request_is_paid() -> None:
         serving(lambda seen, number: Reply(chat(TEXTS[: seen.body["n"]]))) as server,
         proxying(url=server.url, deciders=BY_LOGPROB) as proxy,
     ):
-        reply = ask(proxy)
-    assert reply.status_code == 502
-    assert "no log-probabilities" in reply.json()["error"]["message"]
+        replies = [ask(proxy) for _ in range(3)]
+        lacking = [line for line in proxy.reports if "no log-probabilities" in line]
+    assert [reply.status_code for reply in replies] == [503] * 3
+    assert all("no log-probabilities" in reply.json()["error"]["message"] for reply in replies)
+    assert replies[2].headers["retry-after"] == "60"
     assert [seen.body["n"] for seen in server.seen] == [4]
+    assert len(lacking) == 1
+
+
+def test_an_upstream_without_log_probabilities_is_tried_again_by_one_candidate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(candidate_draw, "PAUSE_SECONDS", 0.0)
+
+    def answer(seen: Seen, number: int) -> Reply:
+        return wants_top(seen, number) if number > 1 else Reply(chat(TEXTS[: seen.body["n"]]))
+
+    with serving(answer) as server, proxying(url=server.url, deciders=BY_LOGPROB) as proxy:
+        assert [ask(proxy).status_code for _ in range(4)] == [503, 503, 200, 200]
+    assert [seen.body["n"] for seen in server.seen] == [4, 1, 1, 3, 4]
+
+
+def test_what_fails_is_tried_again_after_a_while_by_one_at_a_time() -> None:
+    now = [0.0]
+    failures = FailuresInARow(1, lambda: now[0])
+    assert failures.begin()
+    failures.note(is_failure=True)
+    assert not failures.begin()
+    now[0] = PAUSE_SECONDS
+    assert [failures.begin(), failures.begin()] == [True, False]
+    failures.note(is_failure=False)
+    now[0] = 2 * PAUSE_SECONDS
+    for _ in range(TIMES_FAILED):  # what works as a rule fails by chance
+        assert failures.begin()
+        failures.note(is_failure=True)
+    assert not failures.begin()
+
+
+def test_calls_of_tools_need_no_log_probabilities() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    replies = {**chat([]), "choices": [{"index": i, "message": message} for i in range(4)]}
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    with (
+        serving(lambda seen, number: Reply(replies)) as server,
+        proxying(url=server.url, deciders=BY_LOGPROB) as proxy,
+    ):
+        reply = ask(proxy, tools=tools)
+    assert reply.json()["choices"][0]["message"]["tool_calls"] == [call]
 
 
 def cut_off(body: Mapping[str, Any], number: int) -> list[Any]:
@@ -242,15 +289,17 @@ def test_tokens_that_are_no_numbers_are_for_upstream_to_refuse() -> None:
     assert proxy.upstream.seen[0].body["max_completion_tokens"] == []
 
 
-def test_copies_are_counted() -> None:
+def test_copies_are_counted_and_reported() -> None:
     def same(body: Mapping[str, Any], number: int) -> list[str]:
         return ["the same"] * body["n"]
 
     with proxying(Script(answer=same)) as proxy:
-        for _ in range(3):
+        for _ in range(2 * MANY_COPIES):
             ask(proxy)
+        (line,) = proxy.reports
         counters = send("GET", f"{proxy.url.removesuffix('/v1')}/metrics").text
-    assert "discorank_copies_total 3.0" in counters
+    assert f"discorank_copies_total {2 * MANY_COPIES}.0" in counters
+    assert "do_sample" in line
 
 
 # the probe of commands
@@ -309,27 +358,10 @@ def test_seeds_that_bring_other_texts_are_warned_of(tmp_path: Any) -> None:
         assert main(generating(server, tmp_path)) == 0
 
 
-def test_the_table_of_generate_and_of_serve(tmp_path: Any, capsys: Any) -> None:
+def test_the_table_of_a_probe(tmp_path: Any, capsys: Any) -> None:
     with serving(wants_top) as server:
         assert main(generating(server, tmp_path, "--chat", "--probe")) == 0
-        generated = capsys.readouterr().out
-        words = ["serve", "--upstream", server.url, "-u", "chrf", "--port", "0", "--probe"]
-        assert main([*words, "--probe-model", "m"]) == 0
-        served = capsys.readouterr().out
-    assert generated == served
-    lines = {line.split("  ")[0]: line for line in served.splitlines()}
+    lines = {line.split("  ")[0]: line for line in capsys.readouterr().out.splitlines()}
     assert list(lines) == ["n", "sampling", "seed", "log-probabilities"]
     assert "4 of 4 differ" in lines["sampling"]
     assert lines["log-probabilities"].endswith("by logprobs and top_logprobs")
-
-
-def test_serve_tells_of_copies_upstream_at_its_start() -> None:
-    script = Script(answer=lambda body, number: ["the same text"] * (body.get("n") or 1))
-    decider: Any = {"chrf": MBRDecoder(utility="chrf", nbest=None)}
-    with proxying(script, deciders=decider, probes=True) as proxy:
-        for _ in range(200):
-            if proxy.reports:
-                break
-            send("GET", f"{proxy.url.removesuffix('/v1')}/healthz")
-    (line,) = proxy.reports
-    assert line.startswith("discorank: upstream: server: scripted: answers with the same text 4")

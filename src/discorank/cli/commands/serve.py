@@ -20,11 +20,10 @@ from ...integrations.proxy.settings import (
     UpstreamSpec,
     read_upstreams,
 )
-from ...integrations.server.server_probe import ProbeOptions, table_of
 from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
-from ...metrics.spec.checked_settings import Converted, Rare, setting_names, settings
+from ...metrics.spec.checked_settings import Converted, setting_names, settings
 from ...metrics.storage.stop_signals import heeded
 from ...rerank.capabilities import (
     ALL_PAIRS,
@@ -65,14 +64,12 @@ class ServeOptions:
         upstream: the address of the server that generates, such as http://localhost:8000/v1; without it, -m METRIC
             alone answers scores. Of several models NAME=URL of each, with ,model=NAME,n=NUMBER,key=VARIABLE behind it.
         allow_utility: further utilities that a request may choose by their name.
-        probe_model: the model that is asked what the server does; the only one it names, if not given.
     """
 
     heading: ClassVar = "server"
 
     upstream: Annotated[tuple[str, ...], Converted(listed)] = ()
     allow_utility: tuple[str, ...] = ()
-    probe_model: Annotated[str | None, Rare()] = None
 
 
 # what there is no use for without a server upstream
@@ -83,10 +80,9 @@ _OF_UPSTREAM = frozenset(
         RerankerOptions,
         DrawingSettings,
         Connection,
-        ProbeOptions,
     )
     for name in setting_names(component)
-) | {"allow_utility", "allow_path", "probe_model"}
+) | {"allow_utility", "allow_path"}
 
 
 @command(
@@ -114,7 +110,6 @@ def serve(
     door: DoorSettings,
     scoring: ScoreSettings,
     connection: Connection | None,
-    probe: ProbeOptions,
     engine: EngineSettings,
     metrics: MetricOptions,
     given: Given,
@@ -131,13 +126,10 @@ def serve(
     upstreams = [(spec, _connection(spec, given)) for spec in specs]
     with engine.opened(metrics.cache()) as opened:
         server = ProxyServer(upstreams, deciders, opened, drawing, door, say, utilities, scoring)
-        if probe.probe:
-            asyncio.run(_probed(server, options.probe_model))
-            return
         server.load()
         gc.freeze()  # what is loaded stays: looking through it again would hold up answers
         say(f"discorank: serving at {server.address}/v1")
-        asyncio.run(_served(server, not probe.skip_probe, options.probe_model))
+        asyncio.run(_served(server))
     say("discorank: stopped")
 
 
@@ -169,20 +161,14 @@ def _check_names(specs: Sequence[UpstreamSpec], features: FeatureOptions, given:
     refuse_conflicts(given.marks, "a server upstream without a name", lacks=(SYSTEMS,))
 
 
-async def _probed(server: ProxyServer, model: str | None) -> None:
-    """Prints what each server upstream does."""
-    async for name, facts in server.facts(model):
-        print(f"{name}:\n{table_of(facts)}" if name else table_of(facts))
-
-
-async def _served(server: ProxyServer, probes: bool, model: str | None) -> None:
+async def _served(server: ProxyServer) -> None:
     """Serves until a signal comes, and finishes what is open; a second Ctrl-C does not wait for it."""
     sys.setswitchinterval(SWITCH_SECONDS)
     loop = asyncio.get_running_loop()
     if sys.platform != "win32":  # there loops take no signals, and Ctrl-C ends it at once
         for number in heeded():
             loop.add_signal_handler(number, server.stop)
-    await server.serve(probes, model)
+    await server.serve()
 
 
 def _scored(features: FeatureOptions, metrics: MetricOptions, given: Given) -> dict[str, Utility]:
