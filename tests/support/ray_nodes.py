@@ -19,7 +19,12 @@ class Nodes:
         from ray.cluster_utils import Cluster
 
         self.cluster: Any = Cluster(
-            initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": STORE_BYTES}
+            initialize_head=True,
+            head_node_args={
+                "num_cpus": 0,
+                "object_store_memory": STORE_BYTES,
+                "include_dashboard": False,
+            },
         )
 
     def add(self, cores: int, gpus: int = 0) -> Any:

@@ -91,7 +91,15 @@ def _in_order(names: list[str]) -> list[str]:
     return [name for name in ("mt", "src", "ref") if name in names]
 
 
+def _one_candidate(is_read: list[bool]) -> list[bool]:
+    """Which further candidates a COMET-poly reads, just one of them; raises ValueRefusal."""
+    if sum(is_read) != 1:
+        raise ValueRefusal("should be true once, for one further candidate", is_read)
+    return is_read
+
+
 Number = Annotated[int, Field(ge=0)]
+Size = Annotated[int, Field(ge=1, le=1 << 20)]
 Activation = Annotated[str, Checked(_known_activation)]
 Segments = Annotated[list[Literal["mt", "src", "ref"]], Checked(_in_order)]
 
@@ -112,6 +120,8 @@ class CometSettings:
         activations, final_activation: name of the class in `torch.nn`; the final one follows the last linear layer.
         input_segments: what a unified model reads, in the order mt, src, ref; empty for other kinds.
         word_layer, error_labels: the encoder layer whose states XCOMET labels, and with what.
+        additional_translation_in: which further candidates a COMET-poly reads; as it reads nothing else, no
+            additional_score_in, additional_score_out and use_ref.
     """
 
     class_identifier: Kind
@@ -121,12 +131,16 @@ class CometSettings:
     layer: Literal["mix"] | Number
     layer_transformation: Literal["softmax", "sparsemax"]
     layer_norm: bool = True
-    hidden_sizes: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
+    hidden_sizes: Annotated[list[Size], Field(min_length=1, max_length=64)]
     activations: Activation
     final_activation: Activation | None = None
     input_segments: Segments = field(default_factory=list)
     word_layer: Number | None = None
     error_labels: tuple[Literal["minor"], Literal["major"], Literal["critical"]] | None = None
+    additional_translation_in: Annotated[list[bool], Checked(_one_candidate)] | None = None
+    additional_score_in: list[Literal[False]] = field(default_factory=list)
+    additional_score_out: list[Literal[False]] = field(default_factory=list)
+    use_ref: Literal[False] = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from inspect import signature
 from math import inf
 from pathlib import Path
-from threading import get_ident
+from threading import Lock, local
 from typing import Any
 
 from ...errors import InputError, ModelLoadError, ResourceError, is_out_of_memory
@@ -31,6 +31,11 @@ MAX_RATIO, FEW_NUMBERS = 4, 1 << 22
 FLOAT_BYTES = 4
 MAX_PACKED = 8  # numbers of two to four bits in one of a quantized file
 WHOLE_FOLDER = "Give the folder of the whole model"
+_hooks: list[Any] = []  # of torch, for all threads
+_hooking, _building = (
+    Lock(),
+    local(),
+)  # `_building.count`: counts the weights of what its thread builds
 
 
 @contextmanager
@@ -167,31 +172,47 @@ def _empty(folder: Path, kind: str, held: int | None) -> Any:
 def _counting(most: float, where: str) -> Iterator[None]:
     """Stop a model that this thread builds as soon as it has more numbers than `most`, or too many parts.
 
-    Weights on the device "meta" take no memory, but would later. Buffers are made and not read, and count as well.
+    Weights on the device "meta" take no memory, but would later, each in four bytes whatever the configuration calls
+    their type. Buffers are made and not read, and count as well, by their bytes.
     """
-    from torch.nn.modules import module as modules
+    from torch.nn import Parameter
 
-    own_thread, counts = get_ident(), [0, 0]  # numbers, tensors
+    counts = [0, 0]  # numbers, tensors
 
-    def count(_: Any, name: str, tensor: Any) -> None:
-        if tensor is None or get_ident() != own_thread:
-            return
-        counts[0] += tensor.nbytes // FLOAT_BYTES
+    def count(tensor: Any) -> None:
+        is_weight = isinstance(tensor, Parameter)
+        counts[0] += tensor.numel() if is_weight else tensor.nbytes // FLOAT_BYTES
         counts[1] += 1
         limits().check("entries", counts[1], where, what="weights")
         if counts[0] > most:
             problem = f"its configuration needs {counts[0]} numbers, far more than its files hold"
             raise ModelLoadError(problem, where=where, fix="Fetch the model's files again")
 
-    hooks = (
-        modules.register_module_parameter_registration_hook(count),
-        modules.register_module_buffer_registration_hook(count),
-    )
+    _hook_once()
+    _building.count = count
     try:
         yield
     finally:
-        for hook in hooks:
-            hook.remove()
+        del _building.count
+
+
+def _hook_once() -> None:
+    """Have torch call `_registered` for every weight and buffer from now on.
+
+    The hooks stay: torch walks over its hooks in every thread, and fails in one while another adds or removes some.
+    """
+    from torch.nn.modules import module as modules
+
+    with _hooking:
+        if not _hooks:
+            _hooks.append(modules.register_module_parameter_registration_hook(_registered))
+            _hooks.append(modules.register_module_buffer_registration_hook(_registered))
+
+
+def _registered(_: Any, name: str, tensor: Any) -> None:
+    """Count a weight or buffer of a module, if this thread counts."""
+    if tensor is not None and hasattr(_building, "count"):
+        _building.count(tensor)
 
 
 def config_of(folder: Path) -> Any:

@@ -10,7 +10,7 @@ go of each when the last step that reads it is done. A metric with a linear form
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from math import ceil
@@ -94,25 +94,29 @@ class Work:
         step = self.queue.step(kinds, busy)
         if step is not None or "model" not in kinds:
             return step
-        block = self.queue.block_continued(actor)
-        if block:  # their texts are there: they are not split over the actors
-            return Step("value", (block,), block, _amounts(block))
-        if self.groups and self._is_full():
-            return None
-        block = self.queue.block(self.num_representing * DEPTH)
+        block = self.queue.block_continued(actor)  # their texts are there: they are not split
         if not block:
-            return None
-        amounts = _amounts(block)
+            if self.groups and self._is_full():
+                return None
+            block = self.queue.block(self.num_representing * DEPTH)
+            if not block:
+                return None
+            if self._is_split(block):
+                self._begin(block)
+                return self.queue.step(kinds, busy)
+        return Step("value", (block,), block, _amounts(block))
+
+    def _is_split(self, block: Sequence[SentTask]) -> bool:
+        """Whether a block goes through the stages: it takes long, or some actors only compare."""
         if any(task.together for task in block):  # there is no matrix to split
-            return Step("value", (block,), block, amounts)
-        max_seconds = SPLIT_BLOCKS * BLOCK_SECONDS
-        is_large = self.num_representing > 1 and self.rates.of(amounts) > max_seconds
+            return False
+        if self.settings.compare_actors:
+            return True
         # the actor that values some pairs of a list keeps its texts for the others
         is_part = any(task.whole for task in block)
-        if not self.settings.compare_actors and (is_part or not is_large):
-            return Step("value", (block,), block, amounts)
-        self._begin(block)
-        return self.queue.step(kinds, busy)
+        max_seconds = SPLIT_BLOCKS * BLOCK_SECONDS
+        is_long = self.rates.of(_amounts(block)) > max_seconds
+        return self.num_representing > 1 and is_long and not is_part
 
     def _is_full(self) -> bool:
         """Whether no further group should be begun before one has ended."""
@@ -200,29 +204,20 @@ class Work:
     def _give_up(self, step: Step, error: Exception) -> None:
         """The one list of a step has an error, as its worker has died too often."""
         step.done = True
-        group = self._group(step)
-        if group is not None:
-            self._end(group)
         problem = MetricError(
             f"its worker died {step.tries} times: {reason(error)}",
             where="engine ray",
             fix="Look at the list, or raise retries",
         )
-        self._result(step.tasks[0].key, problem)
+        group = self._group(step)
+        if group is not None:
+            self._failed(group, problem)
+        else:
+            self._result(step.tasks[0].key, problem)
 
     def _begin(self, tasks: Sequence[SentTask], tries: int = 0) -> None:
         """Lists go through the stages."""
-        group = Group(
-            next(self.numbers),
-            tasks,
-            self.ray.put(tasks),
-            self.metrics,
-            self.rates,
-            self.num_representing,
-            self.num_comparing,
-            self.pairwise,
-            tries,
-        )
+        group = Group(self, tasks, tries)
         self.groups[group.number] = group
         self.queue.put_first(group.begin())
 
@@ -266,61 +261,38 @@ class _MetricStages:
     tiles: list[list[Tile]]  # what each step of comparing does
     linear: bool  # there is a list that is reduced from representations
     compared: list[Any]  # the values of the tiles of each step
-    joined: Any = None  # all representations, if the reduction needs them
-    represented: bool = False
+    joined: Any = None  # all representations
 
     @property
     def complete(self) -> bool:
         """Whether all is there that the reduction reads."""
-        return self.represented and all(values is not None for values in self.compared)
+        return not any(value is None for value in (self.joined, *self.compared))
 
 
 class Group:
     """Lists on their way through the stages.
 
     Args:
-        number: tells the group from others.
+        work: what they are of.
         tasks: the lists; one, or some that are together about a block.
-        texts: Ray's reference to the same lists.
-        metrics: all of the engine's, by number.
-        rates: what texts and pairs cost.
-        num_representing: actors that represent.
-        num_comparing: actors that compare.
-        pairwise: numbers of metrics that run a model on pairs.
         tries: how often what was there of these lists was lost.
     """
 
-    def __init__(
-        self,
-        number: int,
-        tasks: Sequence[SentTask],
-        texts: Any,
-        metrics: Sequence[Metric],
-        rates: Rates,
-        num_representing: int,
-        num_comparing: int,
-        pairwise: Iterable[int],
-        tries: int = 0,
-    ) -> None:
-        self.number = number
+    def __init__(self, work: Work, tasks: Sequence[SentTask], tries: int = 0) -> None:
+        self.number = next(work.numbers)
         self.tasks = list(tasks)
-        self.texts = texts
-        self.rates = rates
-        self.pairwise = frozenset(pairwise)
+        self.texts = work.ray.put(tasks)  # a reference to the same lists
+        self.work = work
         self.tries = tries
         self.nbytes = 0  # in the object store
-        self.characters = sum(task.amounts[0] for task in tasks)
-        self.pairs = sum(task.amounts[1] for task in tasks)
+        self.characters, self.pairs = _amounts(tasks)
+        seconds = work.rates.of((self.characters, 0))
+        num_chunks = _num_steps(seconds, work.num_representing, len(tasks))
         self.stages: dict[int, _MetricStages] = {}  # by number of the metric
         for metric in dict.fromkeys(part for task in tasks for _, part in task.parts):
-            num_chunks = _num_steps(rates.of((self.characters, 0)), num_representing, len(tasks))
-            tiles, linear = self._tiles(metric, metrics[metric], num_comparing)
-            self.stages[metric] = _MetricStages(
-                chunks=[None] * num_chunks,
-                tiles=tiles,
-                linear=linear,
-                compared=[None] * len(tiles),
-            )
+            tiles, linear = self._tiles(metric)
+            chunks = [None] * num_chunks
+            self.stages[metric] = _MetricStages(chunks, tiles, linear, [None] * len(tiles))
 
     def begin(self) -> list[Step]:
         """The steps of the first stage."""
@@ -354,10 +326,8 @@ class Group:
 
     def _compare(self, metric: int, stages: _MetricStages, joined: Any) -> list[Step]:
         """The steps that read the representations of all texts."""
-        if stages.linear:
-            stages.joined = joined
-        stages.represented = True
-        kind: Kind = "model" if metric in self.pairwise else "compare"
+        stages.joined = joined
+        kind: Kind = "model" if metric in self.work.pairwise else "compare"
         amounts = 0, self.pairs // max(1, len(stages.tiles))
         steps = []
         for i, tiles in enumerate(stages.tiles):
@@ -398,20 +368,18 @@ class Group:
             place,
         )
 
-    def _tiles(
-        self, number: int, metric: Metric, num_comparing: int
-    ) -> tuple[list[list[Tile]], bool]:
+    def _tiles(self, number: int) -> tuple[list[list[Tile]], bool]:
         """Tiles of every list that is not linear, put together for each step, and whether any list is."""
-        comparisons = []
-        linear = []
-        for task in self.tasks:
-            for (_, part), comparison in zip(task.parts, task.comparisons, strict=True):
-                if part == number:
-                    comparisons.append(comparison)
-                    linear.append(is_linear(metric, task.keep_matrix))
-        count = _num_steps(self.rates.of((0, self.pairs)), num_comparing, len(self.tasks))
+        work, metric = self.work, self.work.metrics[number]
+        parts = [
+            (comparison, is_linear(metric, task.keep_matrix))
+            for task in self.tasks
+            for (_, part), comparison in zip(task.parts, task.comparisons, strict=True)
+            if part == number
+        ]
+        count = _num_steps(work.rates.of((0, self.pairs)), work.num_comparing, len(self.tasks))
         steps: list[list[Tile]] = []
-        for place, (comparison, without_matrix) in enumerate(zip(comparisons, linear, strict=True)):
+        for place, (comparison, without_matrix) in enumerate(parts):
             shape = shape_of(metric, comparison)
             if without_matrix or 0 in shape:
                 continue
@@ -419,7 +387,7 @@ class Group:
             steps += _in_steps(tiles, count) if is_large(*shape) else tiles
         if steps and len(self.tasks) > 1:
             steps = [[tile for tiles in steps for tile in tiles]]
-        return steps, any(linear)
+        return steps, any(without_matrix for _, without_matrix in parts)
 
 
 def _in_steps(tiles: Sequence[list[Tile]], count: int) -> list[list[Tile]]:

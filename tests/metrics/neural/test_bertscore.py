@@ -6,6 +6,7 @@ import json
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from importlib.util import find_spec
 from math import log
 from pathlib import Path
@@ -44,6 +45,7 @@ TEXTS = [
 ]
 
 
+@cache
 def tiny(model: str = "tiny-bert", **more: Any) -> BERTScore:
     metric = load_metric("bertscore", **{"model": str(MODELS / model), "layer": 2, **more})
     assert isinstance(metric, BERTScore)

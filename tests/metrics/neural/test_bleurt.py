@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ CASES = grouped(cases_of("bleurt"), "model")
 BLEURT_20, WORDPIECE = MODELS / "tiny-bleurt-20", MODELS / "tiny-bleurt-wordpiece"
 
 
+@cache
 def tiny(model: Path = BLEURT_20, **more: Any) -> Metric:
     metric = load_metric("bleurt", model=str(model), **more)
     assert isinstance(metric, Metric)

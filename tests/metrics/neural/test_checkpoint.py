@@ -230,6 +230,8 @@ def test_what_makes_the_mix_sum_to_one(
         ({"final_activation": 0}, "final_activation: .*0"),
         ({"hidden_sizes": []}, "hidden_sizes"),
         ({"hidden_sizes": [48, 0]}, "hidden_sizes"),
+        ({"hidden_sizes": [48, 10**30]}, "hidden_sizes"),
+        ({"hidden_sizes": [1] * 1000}, "hidden_sizes"),
         ({"hidden_sizes": 48}, "hidden_sizes"),
         ({"hidden_sizes": [48, 25]}, r"ff.3.weight.*\[24, 48\].*\[25, 48\]"),
         ({"hidden_sizes": [48]}, r"ff.6.weight"),

@@ -51,6 +51,7 @@ TEXTS = [
 SOURCE = "die alte Mühle am Fluss"
 
 
+@cache
 def tiny(model: str = "tiny-comet-ref", **more: Any) -> Metric:
     name = "comet-qe" if model in REFERENCE_FREE else "comet"
     metric = load_metric(
@@ -325,7 +326,7 @@ def test_values_do_not_depend_on_their_company(kind: str, threads: None) -> None
     ids = ["d"] * 4 + ["e"] * 3
     wanted = metric.pairwise(texts, texts, SOURCE, context)
     aligned = metric.score(texts, texts[::-1], texts, ids)
-    for way, other in in_ways(kind, [(7, 2), (4096, 3)]):
+    for way, other in in_ways(kind, [(7, 1), (4096, 3)]):
         order = np.random.default_rng(len(way)).permutation(len(texts))
         assert other.pairwise(texts, texts, SOURCE, context).tobytes() == wanted.tobytes(), way
         matrix = other.pairwise([texts[i] for i in order], texts, SOURCE, context)
@@ -533,3 +534,24 @@ def test_another_candidate_is_read_as_released() -> None:
     assert np.ptp(matrix, axis=1).min() > 1e-3  # the other candidate counts
     several = metric.score(TEXTS[:1], [TEXTS[1:4]], [SOURCE])
     assert several[0] == pytest.approx(matrix[0, 1:4].mean(), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"additional_translation_in": [True, True, False]},
+        {"additional_translation_in": [False]},
+        {"additional_score_in": [True]},
+        {"additional_score_out": [False, True]},
+        {"use_ref": True},
+    ],
+)
+def test_other_inputs_of_poly_are_refused(changes: dict[str, Any], tmp_path: Path) -> None:
+    """The settings say what an estimator of this width reads."""
+    folder = Path(shutil.copytree(MODELS / "tiny-comet-poly", tmp_path / "poly"))
+    file = folder / "checkpoints" / "model.ckpt"
+    content = torch.load(file, weights_only=True)
+    content["hyper_parameters"] |= changes
+    torch.save(content, file)
+    with pytest.raises(ModelLoadError, match=next(iter(changes))):
+        tiny(str(folder), name="comet-poly").scorer  # noqa: B018

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ GROUPS = grouped(cases_of("metricx"), "model", "mode")
 HYBRID = MODELS / "tiny-metricx-24"
 
 
+@cache
 def tiny(model: Path = HYBRID, name: str = "metricx", **more: Any) -> Metric:
     settings = {"tokenizer_path": str(TOKENIZER), "regression_token_id": 11, **more}
     metric = load_metric(name, model=str(model), **settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ LONG = pytest.mark.filterwarnings(
 )
 
 
+@cache
 def tiny(model: str = "tiny-xcomet", name: str = "xcomet", **more: Any) -> XCometMetric:
     metric = load_metric(name, model=str(MODELS / model), encoder_path=ENCODER, **more)
     assert isinstance(metric, XCometMetric)

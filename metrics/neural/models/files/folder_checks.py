@@ -61,11 +61,16 @@ INSIDE = {"checkpoints": "*.ckpt", "additional_chat_templates": "*.jinja"}
 # A folder that holds a model has at least one of these.
 SIGNS = (CONFIG, "hparams.yaml", "*.ckpt", "checkpoints", "modules.json")
 TENSORFLOW = "saved_model.pb"
-# Keys of what a class of transformers repeats in a loop, and the limit on their values.
+# Keys of what a class of transformers repeats in a loop, and the limit on their values. The number of a single layer
+# (vision_feature_layer) may be below 0.
 REPEATED = {
-    "layers": re.compile(r"(\w+_)?(layer|head|expert)s?"),
+    "layers": re.compile(
+        r"(\w+_)?(layers|heads|experts|depths?)|(n|num)_(layer|head)|attention_types"
+    ),
     "entries": re.compile(r"_?num_labels"),
 }
+# Keys of the longest text that a model reads.
+POSITIONS = re.compile(r"max_position_embeddings|n_positions")
 # Of the length of the header, with which a safetensors file begins.
 LENGTH_BYTES = 8
 
@@ -176,7 +181,9 @@ def _numbers(settings: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def _check_repeated(key: str, number: int, where: str) -> None:
-    """Raises InputError for more layers, heads, experts or labels than are read, or fewer than none."""
+    """Raises InputError for more layers, heads, experts or labels than are read, or fewer than none; or positions."""
+    if number < 0 and POSITIONS.fullmatch(key):
+        raise InputError(f"found {number}, expected 0 or more", where=where, fix=FETCH)
     for limit, pattern in REPEATED.items():
         bound = getattr(limits(), limit)
         if pattern.fullmatch(key) and not 0 <= number <= bound:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,8 +38,8 @@ SUFFIX = ".gguf"
 LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 # Codes of types of values.
 TEXT, ARRAY = 8, 9
-# Keys of what is repeated: layers, heads and experts.
-COUNT = "_count"
+# Keys of what is repeated: layers, heads and experts. Those of how it was quantized count texts.
+COUNT = re.compile(r"(?!quantize\.).*_count")
 
 
 def is_gguf(path: Path) -> bool:
@@ -58,7 +59,7 @@ def check_gguf(path: Path) -> None:
     fields = read_gguf(path).fields
     for key, field in fields.items():
         number = field.contents() if field.types[0] != ARRAY else 0
-        if key.endswith(COUNT) and type(number) is int:
+        if COUNT.fullmatch(key) and type(number) is int:
             limits().check("layers", number, f"{path}: {key}")
     parts = fields.get("split.count")
     if parts is not None and parts.contents() != 1:

@@ -7,8 +7,12 @@ import os
 import shutil
 import socket
 import struct
+import subprocess
+import sys
+import threading
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +27,7 @@ from discorank import (
 )
 from discorank.cli.commands.cite import signatures_in
 from discorank.metrics.errors import ResourceError
+from discorank.metrics.neural.models import pretrained as loading
 from discorank.metrics.neural.models.files.folder_checks import check_model, num_in_header
 from discorank.metrics.neural.models.files.torch_checkpoint import check_torch_checkpoint
 from discorank.metrics.neural.models.pretrained import pretrained
@@ -31,6 +36,7 @@ from discorank.metrics.sescore2.training.edits import stop_words
 from discorank.metrics.storage.bounded_files import check_archive
 from discorank.metrics.storage.checksums import check_file
 from discorank.metrics.storage.json_and_yaml import read_small_json, read_yaml
+from discorank.metrics.storage.limits import Limits
 from discorank.rerank.prior import load_prior
 
 MODELS = Path(__file__).parents[4] / "golden" / "docmetrics" / "models"
@@ -232,6 +238,9 @@ def test_a_size_that_cannot_be(folder: Path, key: str, value: Any) -> None:
     [
         ({"text_config": {"inner": {"num_hidden_layers": 200_000}}}, "text_config.inner.*200000"),
         ({"num_attention_heads": [64, 10**9]}, "num_attention_heads.*1000000000"),
+        ({"max_position_embeddings": -1}, "max_position_embeddings: found -1"),
+        ({"depths": [2, 10**9]}, "depths.*1000000000"),
+        ({"attention_types": [[["global", "local"], 10**9]]}, "attention_types.*1000000000"),
     ],
 )
 def test_sizes_inside_parts_and_of_every_layer(
@@ -253,8 +262,9 @@ def test_weights_that_are_missing(folder: Path) -> None:
     "changes",
     [
         {"intermediate_size": 100_000},
+        {"intermediate_size": 50_000, "dtype": "bfloat16"},
         {"intermediate_size": 100_000, "quantization_config": {"quant_method": "gptq", "bits": 2}},
-        {"num_hidden_layers": 1000},
+        {"num_hidden_layers": 1000, "intermediate_size": 4000},
         {"num_hidden_layers": 2, "vocab_size": 1 << 22},
     ],
 )
@@ -275,21 +285,50 @@ def test_buffers_that_a_configuration_asks_for_are_counted(folder: Path) -> None
     pretrained(folder, "AutoModelForCausalLM", weights=False)
 
 
-@pytest.mark.parametrize("form", ["folder", "gguf"])
-def test_a_model_that_does_not_say_its_sizes_costs_nothing(folder: Path, form: str) -> None:
-    path = folder
-    if form == "gguf":
-        path = folder / "model.gguf"
-        header = struct.pack("<4sIQQ", b"GGUF", 3, 0, 1)
-        key, value = b"general.architecture", b"llama"
-        pair = struct.pack("<Q20sIQ5s", len(key), key, 8, len(value), value)
-        path.write_bytes(header + pair)
-    else:
-        (path / "config.json").write_text('{"model_type": "bert"}')
-    check_model(path)
-    # refused while it is built without memory
-    with pytest.raises(ModelLoadError, match="more than its files hold"):
-        pretrained(path)
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+def test_a_model_that_is_refused_while_it_is_built_takes_no_memory(tmp_path: Path) -> None:
+    """One of billions of numbers, and one of a file or a folder that does not say its sizes."""
+    gguf = tmp_path / "model.gguf"
+    header = struct.pack("<4sIQQ", b"GGUF", 3, 0, 1)
+    key, value = b"general.architecture", b"llama"
+    gguf.write_bytes(header + struct.pack("<Q20sIQ5s", len(key), key, 8, len(value), value))
+    paths = [gguf]
+    for changes in ({}, {"vocab_size": 10**9}, {"num_hidden_layers": 4096, "hidden_size": 1200}):
+        paths.append(Path(shutil.copytree(MODELS / "tiny-bert", tmp_path / str(len(paths)))))
+        (paths[-1] / "config.json").write_text(json.dumps({"model_type": "bert", **changes}))
+    code = (
+        "import pathlib, re, sys, discorank\n"
+        "from discorank.metrics.neural.models.pretrained import pretrained\n"
+        "for path in sys.argv[1:]:\n"
+        "    try: pretrained(pathlib.Path(path))\n"
+        "    except discorank.ModelLoadError as error: print(error.problem)\n"
+        "print(re.search(r'VmHWM:\\s+(\\d+) kB', open('/proc/self/status').read())[1])\n"
+    )
+    words = [sys.executable, "-W", "ignore", "-c", code, *map(str, paths)]
+    shown = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    *problems, kilobytes = shown.splitlines()
+    assert len(problems) == len(paths)
+    assert all("more than its files hold" in problem for problem in problems), problems
+    assert int(kilobytes) < 1_000_000
+
+
+def test_two_threads_may_build_models_at_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is built, and refused, while the other registers a weight."""
+    large = Path(shutil.copytree(folder, folder.parent / "large"))
+    configured(large, intermediate_size=100_000)
+    plain, refused = loading.limits, []
+
+    def meanwhile() -> Limits:
+        if threading.current_thread() is threading.main_thread() and not refused:
+            with ThreadPoolExecutor() as pool:
+                refused.append(pool.submit(pretrained, large).exception())
+        return plain()
+
+    monkeypatch.setattr(loading, "limits", meanwhile)
+    pretrained(folder)
+    assert isinstance(refused[0], ModelLoadError)
 
 
 def test_memory_that_runs_out_while_a_model_is_loaded(
@@ -317,6 +356,7 @@ def test_what_is_usual_passes(folder: Path) -> None:
         rope_parameters={"rope_theta": 10**8, "factor": 8.0},
         layer_types=["full_attention"] * 2,
         mlp_only_layers=[],
+        vision_feature_layer=-2,
     )
     check_model(folder)
 
