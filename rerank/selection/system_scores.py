@@ -156,6 +156,14 @@ def _check_same(document: DocumentOutputs, first: DocumentOutputs) -> None:
             raise InputError(problem, where=f"{document.where}: systems", fix=fix)
 
 
+def check_distinct(metrics: Sequence[Utility]) -> None:
+    """Raises InputError for a metric that is given twice."""
+    for number, metric in enumerate(metrics):
+        if metric in metrics[:number]:
+            problem = f"{metric.signature()} is given twice"
+            raise InputError(problem, where="metric", fix="Give each metric once")
+
+
 def with_references(
     documents: Sequence[DocumentOutputs], names: Sequence[str]
 ) -> list[DocumentOutputs]:
