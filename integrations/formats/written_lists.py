@@ -158,20 +158,14 @@ class DecidedRows:
     """A `RowForm`: every candidate of a list in a format, with its own features and the decision as one more.
 
         discorank= mu(h)
-    is the value that the text of the candidate was ranked by. Candidates without one (left out by a shortlist or a
-    budget, or not finite) stand below the lowest value of their list, in the order of the ranking, so that the feature
-    alone gives the choice; one that is not the best of its list, as its document was searched, stands above the highest
-    value. Where no candidate has a score, the decision is that too. What a list has beside its candidates is not
-    written: the input has it.
-
-    Args:
-        format: its name.
-        order: whether candidates stay where they were, or are best first; flat text holds nothing else.
-        feature: the name of the decision.
-        lossy: whether fields of candidates for which the format has no place are left out.
-
-    Raises:
-        InputError: candidates where they were in a format without features; a format that is not written.
+    is the value that the text of the candidate was ranked by. Candidates without one (left out by a shortlist, or not
+    finite) stand below the lowest value of their list, in the order of the ranking, so that the feature alone gives the
+    choice; one that is not the best of its list, as its document was searched, stands above the highest value. Where no
+    candidate has a score, the decision is that too. What a list has beside its candidates is not written: the input has
+    it. Args: format: its name. order: whether candidates stay where they were, or are best first; flat text holds
+    nothing else. feature: the name of the decision. lossy: whether fields of candidates for which the format has no
+    place are left out. Raises: InputError: candidates where they were in a format without features; a format that is
+    not written.
     """
 
     format: str

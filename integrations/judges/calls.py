@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from math import nan
 from pathlib import Path
 from threading import Lock, local
@@ -216,6 +217,7 @@ class JudgeCall(NamedTuple):
         return JudgeCall(self.question, (*self.earlier, answer.text))
 
 
+@dataclass(eq=False)
 class JudgeCalls:
     """The answer of a server.
 
@@ -228,19 +230,14 @@ class JudgeCalls:
         spending: counts what is spent, and bounds it.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        requests: Requests,
-        worth: Worth,
-        repeats: int,
-        kept: KeptAnswers,
-        spending: Spending,
-    ) -> None:
-        self.connection, self.requests, self.worth = connection, requests, worth
-        self.repeats, self.kept, self.spending = repeats, kept, spending
-        self.faults: dict[bytes, InputError] = {}
-        self.has_warned = False
+    connection: Connection
+    requests: Requests
+    worth: Worth
+    repeats: int
+    kept: KeptAnswers
+    spending: Spending
+    faults: dict[bytes, InputError] = field(default_factory=dict)
+    has_warned: bool = False
 
     def values(self, questions: Iterable[JudgeQuestion]) -> dict[JudgeQuestion, float]:
         """The value of every distinct question, NaN where no answer had one.

@@ -18,7 +18,7 @@ once, and its answer kept (`judge_answers`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 from warnings import warn
 
@@ -54,6 +54,7 @@ REASONS = (
 Cell = tuple[int, int, int]  # rows of hypothesis, reference (-1: none) and source (-1: none)
 
 
+@dataclass(eq=False)
 class JudgeScorer(Scorer):
     """Keeps the texts as the prompt shows them; a value is made of the answers to a pair.
 
@@ -62,23 +63,18 @@ class JudgeScorer(Scorer):
         prompt: its wording.
         languages: what source_lang and target_lang say; None: nothing.
         judgements: answers that are averaged.
-        requests: how the server is asked.
+        asking: how the server is asked.
         kept: answers that were paid for.
         calls: what asks the server; None where nothing is asked.
     """
 
-    def __init__(
-        self,
-        info: Info,
-        prompt: JudgePrompt,
-        languages: Mapping[str, str | None],
-        judgements: int,
-        requests: Requests,
-        kept: KeptAnswers,
-        calls: JudgeCalls | None,
-    ) -> None:
-        self.info, self.prompt, self.languages = info, prompt, dict(languages)
-        self.judgements, self.asking, self.kept, self.calls = judgements, requests, kept, calls
+    info: Info
+    prompt: JudgePrompt
+    languages: Mapping[str, str | None]
+    judgements: int
+    asking: Requests
+    kept: KeptAnswers
+    calls: JudgeCalls | None
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """The texts and their contexts as they stand in prompts, and the lengths of both together in characters."""

@@ -53,6 +53,7 @@ CALLS = MBRDecoder(utility='vote(answer="text",agree="exact")', nbest=None)  # o
 Program = Callable[[], Generator[Task, Result, Any]]
 
 
+@dataclass(eq=False)
 class Decisions:
     """Decides requests.
 
@@ -66,20 +67,14 @@ class Decisions:
         counters: of the server.
     """
 
-    def __init__(
-        self,
-        deciders: Mapping[str, Decider],
-        upstreams: Sequence[Upstream],
-        choosing: ChoosingThread,
-        documents: DocumentStreams,
-        drawing: DrawingSettings,
-        choice_seconds: float,
-        counters: Counters,
-    ) -> None:
-        self._deciders, self._upstreams, self._choosing = deciders, upstreams, choosing
-        self._documents, self._drawing = documents, drawing
-        self._choice_seconds, self._counters = choice_seconds, counters
-        self._num_copies = 0  # choices in a row whose candidates were all the same
+    deciders: Mapping[str, Decider]
+    upstreams: Sequence[Upstream]
+    choosing: ChoosingThread
+    documents: DocumentStreams
+    drawing: DrawingSettings
+    choice_seconds: float
+    counters: Counters
+    num_copies: int = 0  # choices in a row whose candidates were all the same
 
     async def answer(self, question: Question, hold: Hold | None = None) -> ChosenReply:
         """The answer to a request.
@@ -91,8 +86,8 @@ class Decisions:
         Raises:
             ApiError: there is none.
         """
-        decider = self._deciders[str(question.own.utility)]
-        draw = CandidateDraw(self._upstreams, question, self._drawing, decider.reads_logprobs, hold)
+        decider = self.deciders[str(question.own.utility)]
+        draw = CandidateDraw(self.upstreams, question, self.drawing, decider.reads_logprobs, hold)
         try:
             async with self._turn(question) as turn, draw:
                 decision = await self._in_turn(question, decider, draw, turn)
@@ -109,7 +104,7 @@ class Decisions:
             yield None
             return
         check_length(own.source or "", "the source")
-        async with self._documents.turn(own.document, own.position) as turn:
+        async with self.documents.turn(own.document, own.position) as turn:
             yield turn
 
     async def _in_turn(
@@ -117,7 +112,7 @@ class Decisions:
     ) -> Decision:
         """The decision in the context of the document, which it becomes part of; a first round comes before it."""
         n = sum(question.sizes)
-        rule = self._drawing.rule(n)
+        rule = self.drawing.rule(n)
         await self._drawn(draw, n if rule is None else min(n, max(rule.first, question.wanted)))
         if turn is None:
             return await self._decided(question, decider, draw, rule, NO_CONTEXT)
@@ -158,7 +153,7 @@ class Decisions:
 
     async def _drawn(self, draw: CandidateDraw, size: int) -> None:
         """Draw candidates up to so many."""
-        with self._counters.draw_seconds.time():
+        with self.counters.draw_seconds.time():
             await draw.draw(size)
 
     async def _choice(
@@ -175,15 +170,15 @@ class Decisions:
         eligible = await self._eligible(question, drawn, decider)
         record = CandidateList("request", eligible.candidates, question.own.source)
         try:
-            async with asyncio.timeout(self._choice_seconds):
-                ranking = await self._choosing.choose(eligible.decider, record, context)
+            async with asyncio.timeout(self.choice_seconds):
+                ranking = await self.choosing.choose(eligible.decider, record, context)
         except DiscorankError as error:
             raise no_choice(error) from None
         except TimeoutError:
-            problem = f"no choice within {self._choice_seconds:g} seconds"
+            problem = f"no choice within {self.choice_seconds:g} seconds"
             raise ApiError(503, problem, code="no_choice") from None
         finally:
-            self._counters.choice_seconds.observe(perf_counter() - start)
+            self.counters.choice_seconds.observe(perf_counter() - start)
         hides_logprobs = decider.reads_logprobs and not question.logprobs
         return Decision(question, draw, drawn, eligible, ranking, rounds, hides_logprobs)
 
@@ -195,7 +190,7 @@ class Decisions:
         vote = None
         if question.tools is not None:
             choices = [one.choice for one in drawn]
-            weights, ignored = _prior_weights(drawn, decider), self._drawing.ignore_arguments
+            weights, ignored = _prior_weights(drawn, decider), self.drawing.ignore_arguments
             vote = await asyncio.to_thread(call_vote, choices, question.tools, ignored, weights)
             numbers = vote.numbers
             if vote.texts is not None:
@@ -224,19 +219,19 @@ class Decisions:
 
     def _count(self, decision: Decision) -> None:
         """Count what was drawn for a decision."""
-        self._counters.candidates.inc(len(decision.drawn))
-        self._counters.rounds.observe(decision.rounds)
-        self._counters.unfinished.inc(decision.eligible.num_unfinished)
+        self.counters.candidates.inc(len(decision.drawn))
+        self.counters.rounds.observe(decision.rounds)
+        self.counters.unfinished.inc(decision.eligible.num_unfinished)
         if len(decision.drawn) > 1:
             is_copy = decision.num_distinct == 1
-            self._counters.copies.inc(is_copy)
-            self._num_copies = self._num_copies + 1 if is_copy else 0
-            if self._num_copies == MANY_COPIES:
+            self.counters.copies.inc(is_copy)
+            self.num_copies = self.num_copies + 1 if is_copy else 0
+            if self.num_copies == MANY_COPIES:
                 line = f"discorank: {MANY_COPIES} requests in a row brought copies. {NO_SAMPLES}"
-                self._upstreams[0].report(line)
+                self.upstreams[0].report(line)
         for reply in decision.draw.replies:
             for kind, count in zip(("prompt", "completion"), tokens_of(reply.value), strict=True):
-                self._counters.tokens.labels(kind).inc(count)
+                self.counters.tokens.labels(kind).inc(count)
 
 
 def _prior_weights(drawn: Sequence[Drawn], decider: Decider) -> Sequence[float] | None:

@@ -106,6 +106,7 @@ class DocumentTurn:
         self._document.stream.extend(source, target)
 
 
+@dataclass(eq=False)
 class DocumentStreams:
     """The documents that are known.
 
@@ -116,19 +117,14 @@ class DocumentStreams:
         clock: tells the time, in seconds.
     """
 
-    def __init__(
-        self,
-        width: int,
-        max_documents: int,
-        max_seconds: float,
-        clock: Callable[[], float] = monotonic,
-    ) -> None:
-        self._width, self._max_documents = width, max_documents
-        self._max_seconds, self._clock = max_seconds, clock
-        self._documents: OrderedDict[str, _Document] = OrderedDict()  # that used last stands last
+    width: int
+    max_documents: int
+    max_seconds: float
+    clock: Callable[[], float] = monotonic
+    documents: OrderedDict[str, _Document] = field(default_factory=OrderedDict)  # last used last
 
     def __len__(self) -> int:
-        return len(self._documents)
+        return len(self.documents)
 
     @asynccontextmanager
     async def turn(self, key: str, position: int) -> AsyncIterator[DocumentTurn]:
@@ -143,51 +139,51 @@ class DocumentStreams:
             raise ApiError(409, problem, _PARAM, "under_way")
         if position - 1 not in document.open:
             document.check(position)
-        turn = DocumentTurn(document, position, self._width)
+        turn = DocumentTurn(document, position, self.width)
         ended = document.open[position] = asyncio.Event()
         try:
             yield turn
         finally:
             del document.open[position]
             ended.set()
-            document.used_at = self._clock()
-            if document.last < 0 and not document.open and self._documents.get(key) is document:
-                del self._documents[key]  # nothing was decided
+            document.used_at = self.clock()
+            if document.last < 0 and not document.open and self.documents.get(key) is document:
+                del self.documents[key]  # nothing was decided
 
     def _document(self, key: str, position: int) -> _Document:
         """The document of a key; a new one where position 0 comes."""
         self._forget_old()
-        document = self._documents.get(key)
+        document = self.documents.get(key)
         if document is None:
             if position != 0:
                 problem = f"{_PARAM}: found {position}, but the document is not known, or was not used for long"
                 raise ApiError(400, f"{problem}. Begin at 0", _PARAM, "document_unknown")
             self._make_room()
-            document = self._documents[key] = _Document(DocumentStream(self._width))
-        document.used_at = self._clock()
-        self._documents.move_to_end(key)
+            document = self.documents[key] = _Document(DocumentStream(self.width))
+        document.used_at = self.clock()
+        self.documents.move_to_end(key)
         return document
 
     def _forget_old(self) -> None:
         """Forgets documents that nothing came for."""
-        earliest = self._clock() - self._max_seconds
-        while self._documents:
-            key, document = next(iter(self._documents.items()))
+        earliest = self.clock() - self.max_seconds
+        while self.documents:
+            key, document = next(iter(self.documents.items()))
             if document.open or document.used_at > earliest:
                 return
-            del self._documents[key]
+            del self.documents[key]
 
     def _make_room(self) -> None:
         """Forgets the document that was used longest ago, if there is no room for another one."""
-        if len(self._documents) < self._max_documents:
+        if len(self.documents) < self.max_documents:
             return
-        idle = (key for key, document in self._documents.items() if not document.open)
+        idle = (key for key, document in self.documents.items() if not document.open)
         oldest = next(idle, None)
         if oldest is None:
             raise ApiError(
-                429, f"{len(self._documents)} documents are in progress", code="documents"
+                429, f"{len(self.documents)} documents are in progress", code="documents"
             )
-        del self._documents[oldest]
+        del self.documents[oldest]
 
 
 def check_length(text: str, where: str) -> None:

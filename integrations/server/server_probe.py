@@ -13,6 +13,7 @@ Some servers give each token of a prompt the values of the place after it: numbe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from ...metrics.errors import InputError
@@ -131,27 +132,23 @@ class ProbeOptions:
     skip_probe: Annotated[bool, Rare()] = False
 
 
+@dataclass(frozen=True)
 class ServerProbe:
     """Asks a server.
 
     Args:
         exchange: requests to it.
-        model: the model's name on it; requests have none if it is empty.
+        model: the model's name on it.
         chat: whether it is asked in chats.
         further: more keys of every request.
         sampling: keys of a request that draws a candidate, such as its temperature.
     """
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        model: str,
-        chat: bool,
-        further: Mapping[str, Any],
-        sampling: Mapping[str, Any],
-    ) -> None:
-        self._exchange, self._model, self._chat = exchange, model, chat
-        self._further, self._sampling = further, sampling
+    exchange: Exchange
+    model: str
+    chat: bool
+    further: Mapping[str, Any]
+    sampling: Mapping[str, Any]
 
     async def facts(self, echo_forms: Sequence[RequestForm[ScoredText]] = ()) -> ServerFacts:
         """What the server does.
@@ -174,7 +171,8 @@ class ServerProbe:
         keeps_seed = None
         if len(set(texts)) > 1:
             keeps_seed = await self._texts(n=1, seed=1) == await self._texts(n=1, seed=1)
-        form = await self.logprob_form()
+        drawn = await self._with_logprobs(self.chat, PROMPTS[0], {"n": 1, **self.sampling})
+        form = None if drawn is None else drawn[0]
         written = [text for text in texts if text.strip()]
         samples = None if len(written) < NUM_TEXTS else len(set(written)) > 1
         several = "several candidates for one request" if takes_n else "one, whatever is asked"
@@ -187,17 +185,12 @@ class ServerProbe:
             Row("log-probabilities", form is not None, brought),
             *[await self.echo(echo_form) for echo_form in echo_forms],
         )
-        return ServerFacts(self._model, self._chat, takes_n, samples, keeps_seed, form, rows)
+        return ServerFacts(self.model, self.chat, takes_n, samples, keeps_seed, form, rows)
 
     async def _texts(self, **keys: Any) -> list[str]:
         """The texts of a request."""
-        choices = await self._choices(self._chat, PROMPTS[0], {**keys, **self._sampling})
+        choices = await self._choices(self.chat, PROMPTS[0], {**keys, **self.sampling})
         return [text for choice in choices if (text := text_in(choice)) is not None]
-
-    async def logprob_form(self) -> LogprobForm | None:
-        """The form that brings log-probabilities."""
-        drawn = await self._with_logprobs(self._chat, PROMPTS[0], {"n": 1, **self._sampling})
-        return None if drawn is None else drawn[0]
 
     async def _with_logprobs(
         self, chat: bool, prompt: str, keys: Mapping[str, Any]
@@ -232,10 +225,10 @@ class ServerProbe:
             if num_tokens < MIN_TOKENS or "\ufffd" in text:
                 continue
             pair = Pair(prompt, text)
-            body = {**form.body(self._model, [pair]), **self._further}
+            body = {**form.body(self.model, [pair]), **self.further}
             try:
                 # asked once: a server that takes 0 tokens for no bound writes until it fails
-                reply = await self._exchange.post(form.path, body, retries=0)
+                reply = await self.exchange.post(form.path, body, retries=0)
                 (value,) = form.values(reply, [pair])
             except (InputError, ExhaustedError) as error:
                 return Row(what, False, str(error))
@@ -249,9 +242,8 @@ class ServerProbe:
     async def _choices(self, chat: bool, prompt: str, keys: Mapping[str, Any]) -> list[Any]:
         """The choices of a small request."""
         said = {"messages": [{"role": "user", "content": prompt}]} if chat else {"prompt": prompt}
-        named = {"model": self._model} if self._model else {}
-        body = {**named, **self._further, **said, "max_tokens": NUM_TOKENS, **keys}
-        reply = await self._exchange.post("chat/completions" if chat else "completions", body)
+        asked = {"model": self.model, **self.further, **said, "max_tokens": NUM_TOKENS, **keys}
+        reply = await self.exchange.post("chat/completions" if chat else "completions", asked)
         choices = value_at(reply, "choices")
         return choices if isinstance(choices, list) else []
 

@@ -284,17 +284,14 @@ class _Order:
         agreed = np.zeros(shape)  # pairs ordered alike less those ordered the other way round
         ranked = np.zeros(shape)  # pairs that the metric ranks
         for (a, b), sign, known in zip(self._pairs, self._signs, self._known, strict=True):
-            metric_sign = np.where(known, _signs(scores[:, a] - scores[:, b], tie), 0.0)
+            difference = scores[:, a] - scores[:, b]
+            is_ranked = known & (np.abs(difference) > tie)
+            metric_sign = np.where(is_ranked, np.sign(difference), 0.0)
             agreed += metric_sign * sign
-            ranked += metric_sign != 0
+            ranked += is_ranked
         denominator = np.sqrt(ranked * self._ranked)
         defined = denominator > 0
         return np.divide(agreed, denominator, out=np.zeros(shape), where=defined), defined
-
-
-def _signs(differences: FloatArray, tie: float = TIE) -> FloatArray:
-    """-1, 0 or 1 of differences of scores."""
-    return np.where(np.abs(differences) <= tie, 0.0, np.sign(differences))
 
 
 def _pearsons(rows: FloatArray, human: FloatArray) -> FloatArray:

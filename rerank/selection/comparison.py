@@ -36,7 +36,7 @@ from .judged_systems import human_layer
 from .ratings import People
 from .significance import Correction, Verdicts, in_units, judge, segments_of_unit
 from .statistics import DRAWS, Number
-from .system_scores import DocumentOutputs, Layer, check_systems, score_systems
+from .system_scores import DocumentOutputs, Layer, check_distinct, check_systems, score_systems
 
 T = TypeVar("T", SystemAgreement, SegmentAgreement)
 _COUNTS = frozenset({"systems", "segments"})  # added up over sets
@@ -208,10 +208,7 @@ def compare_systems(
     if not metrics and not human:
         fix = "Give at least one metric, or human scores"
         raise InputError("neither metrics nor human scores", where="compare", fix=fix)
-    for number, metric in enumerate(metrics):
-        if metric in metrics[:number]:
-            problem = f"{metric.signature()} is given twice"
-            raise InputError(problem, where="metric", fix="Give each metric once")
+    check_distinct(metrics)
     block_size = segments_of_unit(unit)
     sizes = [document.segments for document in documents]
 

@@ -177,11 +177,8 @@ def human_layer(
     table = human_table(dimension, documents, names, is_whole)
     is_rated = ~np.isnan(table).all(axis=1)
     if not is_rated.any():
-        raise InputError(
-            "no system has a score",
-            where=f"human.{dimension}",
-            fix="Check the names of systems",
-        )
+        where, fix = f"human.{dimension}", "Check the names of systems"
+        raise InputError("no system has a score", where=where, fix=fix)
     rated_systems = tuple(names[s] for s in np.flatnonzero(is_rated).tolist())
     values = table[is_rated]
     known = ~np.isnan(values)

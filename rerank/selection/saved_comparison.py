@@ -180,14 +180,8 @@ def _problems(head: _Head, documents: tuple[DocumentOutputs, ...]) -> Iterator[t
     systems, names = tuple(documents[0].systems), [scores.name for scores in head.metrics]
     for scores in (*head.metrics, *(human.scores for human in head.human)):
         n = len(scores.systems)
-        columns = (
-            scores.scores,
-            scores.low,
-            scores.high,
-            scores.clusters,
-            scores.judged or scores.systems,
-        )
-        fits = all(len(column) == n for column in columns)
+        numbers = (scores.scores, scores.low, scores.high, scores.clusters)
+        fits = {n} == {len(own) for own in (*numbers, scores.judged or scores.systems)}
         if not (fits and all(0 <= pair.a < pair.b < n for pair in scores.pairs)):
             yield f"{n} systems, and other numbers of {scores.name!r:.80}", HEAD
         if strange := set(scores.systems) - set(systems):

@@ -347,11 +347,8 @@ def segments_of_unit(unit: str | int) -> int | None:
         size = int(unit)
         if size > 0 and not isinstance(unit, bool):
             return size
-    raise InputError(
-        f"found {excerpt(unit)}",
-        where="unit",
-        fix="Give document, segment, or a number of segments",
-    )
+    fix = "Give document, segment, or a number of segments"
+    raise InputError(f"found {excerpt(unit)}", where="unit", fix=fix)
 
 
 def unit_of(unit: str | int, documents: int, level: float) -> str | int:

@@ -156,6 +156,14 @@ def _check_same(document: DocumentOutputs, first: DocumentOutputs) -> None:
             raise InputError(problem, where=f"{document.where}: systems", fix=fix)
 
 
+def check_distinct(metrics: Sequence[Utility]) -> None:
+    """Raises InputError for a metric that is given twice."""
+    for number, metric in enumerate(metrics):
+        if metric in metrics[:number]:
+            problem = f"{metric.signature()} is given twice"
+            raise InputError(problem, where="metric", fix="Give each metric once")
+
+
 def with_references(
     documents: Sequence[DocumentOutputs], names: Sequence[str]
 ) -> list[DocumentOutputs]:
@@ -488,11 +496,9 @@ def _check_references(metric: Metric, batch: Sequence[DocumentOutputs]) -> None:
     """Raises InputError for a document that lacks the reference that the metric needs."""
     for document in batch:
         if metric.info.needs_references and not document.references:
-            raise InputError(
-                f"{metric.name} needs a reference",
-                where=f"{document.where}: references",
-                fix="Add references to every document, or take metrics that need none",
-            )
+            where = f"{document.where}: references"
+            fix = "Add references to every document, or take metrics that need none"
+            raise InputError(f"{metric.name} needs a reference", where=where, fix=fix)
 
 
 def _batches(documents: Sequence[DocumentOutputs]) -> Iterator[list[DocumentOutputs]]:

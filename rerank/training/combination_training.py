@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -46,7 +46,7 @@ from ..engines.local import LocalEngine
 from ..lists import CandidateList
 from ..mbr import MBRDecoder
 from ..order import follows
-from ..selection.system_scores import Rankings, check_rankings
+from ..selection.system_scores import Rankings, check_distinct, check_rankings
 
 BATCH = 256  # lists that are scored at once, and the rest of the last document
 Against = Literal["references", "candidates"]
@@ -115,16 +115,13 @@ def train_combination(
         InputError: no preferences, fewer than two documents, a metric twice, a metric without what it needs.
     """
     tuning = tuning or Tuning()
-    _check_once(metrics)
+    check_distinct(metrics)
     all_lists = list(lists)
     records = [record for record in all_lists if not record.context_only]
     pairs = preferences.pairs(all_lists, tuning.margin, cache)
     if not any(pairs):
-        raise InputError(
-            "no pair of candidates of which one is better",
-            where="preferences",
-            fix="Lower the margin",
-        )
+        problem = "no pair of candidates of which one is better"
+        raise InputError(problem, where="preferences", fix="Lower the margin")
     values = _metric_values(metrics, all_lists, tuning.against, cache)
     data = gathered(values, pairs, [record.document or record.id for record in records])
     documents = len(set(data.groups))
@@ -147,14 +144,6 @@ def train_combination(
         "held_out": held_out(learned.differences, data.groups, learned.fitting),
     }
     return with_checksum(model)
-
-
-def _check_once(metrics: Sequence[Utility]) -> None:
-    seen: set[str] = set()
-    for metric in metrics:
-        if metric.signature() in seen:
-            raise InputError("stands twice", where=metric.signature(), fix="Name every metric once")
-        seen.add(metric.signature())
 
 
 def _metric_values(
@@ -355,7 +344,8 @@ def _batch(
     segments: list[Comparison] = []
     indices: list[tuple[int, int]] = []  # (list, candidate) of every segment
     for k in range(max_candidates):
-        texts = [_candidate(record, k) for record in lists]
+        # of a list with fewer candidates the last
+        texts = [record.candidates[: k + 1][-1].text for record in lists]
         comparisons = part.segments(texts, references, sources, documents)
         for i, record in enumerate(lists):
             if k < len(record.candidates) and not record.context_only:
@@ -372,21 +362,10 @@ def _batch(
             yield part.utility_sign * row[: len(record.candidates)]
 
 
-def _candidate(record: CandidateList, k: int) -> Text:
-    """The text of the k-th candidate, or of the last where there are fewer."""
-    last = len(record.candidates) - 1
-    return record.candidates[min(k, last)].text
-
-
 def _stretches(lists: Sequence[CandidateList]) -> list[str]:
     """A name for every list, shared with the one before if it continues that one."""
-    names: list[str] = []
-    for i, record in enumerate(lists):
-        if i and _continues(record, lists[i - 1]):
-            names.append(names[-1])
-        else:
-            names.append(str(i))
-    return names
+    is_new = [True, *(not _continues(own, before) for before, own in pairwise(lists))]
+    return [str(number) for number in np.cumsum(is_new[: len(lists)])]
 
 
 def _continues(record: CandidateList, before: CandidateList) -> bool:
@@ -398,17 +377,14 @@ def _continues(record: CandidateList, before: CandidateList) -> bool:
 
 def _check_systems(lists: Sequence[CandidateList], documents: Sequence[str]) -> None:
     """Raises InputError if a document's lists are of different systems, so that no candidate has a text before it."""
+    systems = [[one.fields.get("system") for one in record.candidates] for record in lists]
     for i in range(1, len(lists)):
-        if documents[i] == documents[i - 1] and _systems(lists[i]) != _systems(lists[i - 1]):
+        if documents[i] == documents[i - 1] and systems[i] != systems[i - 1]:
             raise InputError(
                 "other systems than the list before, but a metric reads hypotheses in their own context",
                 where=f"list {lists[i].id}",
                 fix='Give the same systems in the same order, or set context_from="reference" in the metric',
             )
-
-
-def _systems(record: CandidateList) -> list[Any]:
-    return [candidate.fields.get("system") for candidate in record.candidates]
 
 
 @dataclass(frozen=True, slots=True)

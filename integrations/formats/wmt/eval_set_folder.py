@@ -44,7 +44,6 @@ from ...files.entries import in_line, json_object, typed
 
 MISSING_TEXT = "[No translation supplied]"
 Missing = Literal["error", "zeros", "leave-out"]
-MISSING = ("error", "zeros", "leave-out")
 _SYNTHETIC = frozenset({"synthetic_ref"})
 
 
@@ -63,15 +62,6 @@ _KNOWN = {
     ("wmt23", "zh-en"): KnownStandards("refA", "mqm", _SYNTHETIC),
     ("wmt24", "en-de"): KnownStandards("refB"),
 }
-
-
-def known_names(test_set: str, language_pair: str) -> KnownStandards:
-    """Facts of a test set; there are none for most.
-
-    >>> known_names("wmt23", "he-en").reference
-    'refB'
-    """
-    return _KNOWN.get((test_set, language_pair), KnownStandards())
 
 
 @settings
@@ -333,7 +323,7 @@ def standards_of(bare: EvalSet, options: EvalSetOptions) -> Standards:
         InputError: a name that the set does not have.
     """
     pair, where = bare.language_pair, f"{bare.name} {bare.language_pair}"
-    known = known_names(bare.name, pair)
+    known = _KNOWN.get((bare.name, pair), KnownStandards())
     references = [*_of_pair(options.main_reference, pair), known.reference]
     only = next(iter(bare.references)) if len(bare.references) == 1 else "refA"
     human_scores = [*_of_pair(options.human_scores, pair), known.human_scores]

@@ -9,7 +9,6 @@ rated segments or documents. Rows without a source make a set without one, which
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -73,15 +72,10 @@ def eval_set_rows(eval_set: EvalSet) -> Iterator[Row]:
 
 def _of_document(scores: Scores, place: slice | int) -> dict[str, Any]:
     """Scores of one document by system, None for nan: one of the document, or those of its segments."""
-    own = {system: values[place].tolist() for system, values in scores.items()}
-    return {system: _plain(values) for system, values in own.items()}
-
-
-def _plain(values: Any) -> Any:
-    """A number or several, None for nan."""
-    if isinstance(values, list):
-        return [None if isnan(value) else value for value in values]
-    return None if isnan(values) else values
+    own = {system: values[place] for system, values in scores.items()}
+    return {
+        name: np.where(np.isnan(one), np.array(None), one).tolist() for name, one in own.items()
+    }
 
 
 def missing_texts(eval_set: EvalSet) -> int:

@@ -10,7 +10,7 @@ import resource
 import socket
 import threading
 import weakref
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -261,7 +261,7 @@ def test_a_choice_that_is_dropped_while_it_waits_holds_no_texts() -> None:
     class Texts:
         """What a choice is made among."""
 
-    def waiting(texts: Texts | None) -> Iterator[Any]:
+    def waiting(texts: Texts | None) -> Generator[Any, Any, None]:
         gate.wait(PATIENCE_SECONDS)
         yield from ()
 
