@@ -105,23 +105,11 @@ TASK = "discorank_translation"
 _TEXT: Any = Optional[str]  # noqa: UP045
 _NUMBER: Any = Optional[int]  # noqa: UP045
 _OPTIONS: Mapping[str, tuple[Any, str]] = {
-    "discorank_utility": (
-        _TEXT,
-        "metric whose expected utility orders the hypotheses, such as chrf",
-    ),
-    "discorank_config": (
-        _TEXT,
-        "YAML file with the settings of an MBRDecoder or a Reranker instead",
-    ),
-    "discorank_allow_code": (
-        _TEXT,
-        "modules, with commas between them, whose code a combination may name",
-    ),
-    "discorank_keep": (
-        _NUMBER,
-        "how many distinct hypotheses are kept; all, copies too, if not given",
-    ),
-    "discorank_post_process": (_TEXT, "the value of --post-process; none for whole words"),
+    "utility": (_TEXT, "metric whose expected utility orders the hypotheses, such as chrf"),
+    "config": (_TEXT, "YAML file with the settings of an MBRDecoder or a Reranker instead"),
+    "allow_code": (_TEXT, "modules, with commas between them, whose code a combination may name"),
+    "keep": (_NUMBER, "how many distinct hypotheses are kept; all, copies too, if not given"),
+    "post_process": (_TEXT, "the value of --post-process; none for whole words"),
 }
 
 
@@ -133,16 +121,13 @@ def register() -> type:
     allow_arguments()
     if TASK in TASK_REGISTRY:
         return TASK_REGISTRY[TASK]  # type: ignore[no-any-return]
-    options = []
-    for name, (kind, about) in _OPTIONS.items():
-        option = field(default=None, metadata={"help": about})
-        options.append((name, kind, option))
+    options = [
+        (f"discorank_{name}", kind, field(default=None, metadata={"help": about}))
+        for name, (kind, about) in _OPTIONS.items()
+    ]
     config = make_dataclass("DiscorankTranslationConfig", options, bases=(TranslationConfig,))
-    task = type(
-        "DiscorankTranslationTask",
-        (ChoosingTask, TranslationTask),
-        {"__doc__": ChoosingTask.__doc__},
-    )
+    bases, about_task = (ChoosingTask, TranslationTask), {"__doc__": ChoosingTask.__doc__}
+    task = type("DiscorankTranslationTask", bases, about_task)
     return register_task(TASK, dataclass=config)(task)  # type: ignore[no-any-return]
 
 
@@ -189,10 +174,10 @@ class ChoosingTask:
         """
         nbest_lists = super().inference_step(generator, models, sample, *args, **kwargs)  # type: ignore[misc]
         dictionary = self.source_dictionary
-        sources = []
-        for row in sample["net_input"]["src_tokens"]:
-            tokens = row[row.ne(dictionary.pad())].int().cpu()
-            sources.append(self._text(dictionary, tokens))
+        sources = [
+            self._text(dictionary, row[row.ne(dictionary.pad())].int().cpu())
+            for row in sample["net_input"]["src_tokens"]
+        ]
         strip = getattr(generator, "symbols_to_strip_from_output", None) or {generator.eos}
         lists: list[CandidateList] = []
         for hypotheses, source in zip(nbest_lists, sources, strict=True):

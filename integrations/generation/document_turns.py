@@ -275,10 +275,9 @@ class Turns:
 
     def _filled(self, job: WaitingInput) -> Prompt | DiscorankError:
         if self.width and job.prompt.document is None:
+            problem = "no document, but the prompt reads context"
             fix = "Name the document of every input, or set context=0"
-            return InputError(
-                "no document, but the prompt reads context", where="document", fix=fix
-            )
+            return InputError(problem, where="document", fix=fix)
         context = job.context.last(self.context)
         try:
             text = self.templates.filled(job.prompt.text, context, job.prompt.extra)

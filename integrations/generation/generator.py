@@ -7,9 +7,9 @@ neither files, nor how a choice is made.
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import tee
 from typing import Any, Protocol
 from warnings import warn
 
@@ -124,11 +124,8 @@ def unescaped(text: str) -> str:
 
     def character(match: re.Match[str]) -> str:
         if match[1] not in ESCAPES:
-            raise InputError(
-                f"found {match[0]!r}, expected one of \\n \\t \\r \\\\",
-                where="--stop",
-                fix="Write \\\\ for a backslash",
-            )
+            problem = f"found {match[0]!r}, expected one of \\n \\t \\r \\\\"
+            raise InputError(problem, where="--stop", fix="Write \\\\ for a backslash")
         return ESCAPES[match[1]]
 
     return re.sub(r"\\(.?)", character, text, flags=re.DOTALL)
@@ -155,11 +152,8 @@ def decider_of(
     if not isinstance(utility, MBRDecoder | Reranker):
         return MBRDecoder(**{"utility": utility, "nbest": None, **settings})
     if settings:
-        raise InputError(
-            "stands beside a whole decoder",
-            where=min(settings),
-            fix=f"Set it in the {type(utility).__name__}",
-        )
+        fix = f"Set it in the {type(utility).__name__}"
+        raise InputError("stands beside a whole decoder", where=min(settings), fix=fix)
     return utility
 
 
@@ -182,17 +176,10 @@ def lists_of(generator: Generator, prompts: Iterable[Prompt]) -> Iterator[Candid
 
 
 def _lists(generator: Generator, prompts: Iterable[Prompt]) -> Iterator[CandidateList]:
-    ids: deque[str] = deque()
-
-    def named() -> Iterator[Prompt]:
-        for prompt in prompts:
-            ids.append(prompt.id)
-            yield prompt
-
-    for generated in generator.generate(named()):
-        prompt_id = ids.popleft()
+    source, named = tee(prompts)
+    for generated, prompt in zip(generator.generate(source), named, strict=True):
         if isinstance(generated, DiscorankError):
-            raise generated.inside(f"text {prompt_id!r}")
+            raise generated.inside(f"text {prompt.id!r}")
         yield generated
 
 

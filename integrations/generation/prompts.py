@@ -97,11 +97,8 @@ def read_prompt(data: Any, number: int | None = None) -> Prompt:
     record = read_list(data, number)
     if not isinstance(record.source, str):
         kind = "nothing" if record.source is None else "an array"
-        raise InputError(
-            f"found {kind}, expected a text",
-            where="source",
-            fix="Give one text per line",
-        )
+        problem = f"found {kind}, expected a text"
+        raise InputError(problem, where="source", fix="Give one text per line")
     return Prompt(
         id=record.id,
         text=record.source,
@@ -116,15 +113,9 @@ def read_prompt(data: Any, number: int | None = None) -> Prompt:
 def _check_keys(data: dict[str, Any]) -> None:
     """Raises InputError for keys of candidate lists that are still to be generated."""
     if "candidates" in data:
-        raise InputError(
-            "there are candidates already",
-            where="candidates",
-            fix="Leave them out, or decode the file",
-        )
+        fix = "Leave them out, or decode the file"
+        raise InputError("there are candidates already", where="candidates", fix=fix)
     for key in WRITTEN:
         if key in data:
-            raise InputError(
-                "is a key that generating writes",
-                where=key,
-                fix="Give the input's key another name",
-            )
+            fix = "Give the input's key another name"
+            raise InputError("is a key that generating writes", where=key, fix=fix)

@@ -7,7 +7,7 @@ the chosen ones back.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from types import FrameType
 from typing import Any, cast
@@ -21,6 +21,7 @@ from ...rerank.reranker import Reranker
 from ..generation.generator import Prompt, warning_of_no_choice
 from .generator import HuggingFaceGenerator, decider_and_settings
 from .model_loading import GenerationSettings
+from .token_generator import padded
 
 
 def custom_generate(
@@ -76,10 +77,6 @@ class CustomGenerate:
         generation_config: Any = None,
         inputs_tensor: Any = None,
         stop_strings: Any = None,
-        output_scores: bool | None = None,
-        output_logits: bool | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
         **model_kwargs: Any,
     ) -> Any:
         """The chosen sequences [inputs * num_return_sequences, longest], as ``model.generate`` returns them.
@@ -91,29 +88,17 @@ class CustomGenerate:
             InputError: num_return_sequences is set in two places, there is max_time, the inputs are embeddings, or more
                 than sequences is asked for.
         """
-        asked = {
-            "output_scores": output_scores,
-            "output_logits": output_logits,
-            "output_attentions": output_attentions,
-            "output_hidden_states": output_hidden_states,
-        }
-        _check_outputs(asked, generation_config)
+        _check_outputs(generation_config)
         streamer = _streamer_of(sys._getframe(1))
         if generation_config.num_return_sequences != 1:
-            raise InputError(
-                "is to be set in custom_generate, which draws the candidates",
-                where="num_return_sequences",
-                fix="Write custom_generate(tokenizer, ..., num_return_sequences=K)",
-            )
+            problem = "is to be set in custom_generate, which draws the candidates"
+            fix = "Write custom_generate(tokenizer, ..., num_return_sequences=K)"
+            raise InputError(problem, where="num_return_sequences", fix=fix)
         import torch
 
         criteria = _own_criteria(stopping_criteria)
         if inputs_tensor is None or inputs_tensor.is_floating_point():
-            raise InputError(
-                "the inputs are no token ids",
-                where="inputs",
-                fix="Give input_ids",
-            )
+            raise InputError("the inputs are no token ids", where="inputs", fix="Give input_ids")
         inputs = _unpadded(inputs_tensor, model_kwargs.get("attention_mask"))
         settings = self.settings
         if stop_strings:
@@ -166,10 +151,10 @@ def _best(ranking: Ranking, number: int) -> list[int]:
     return [*first, *copies][:number]
 
 
-def _check_outputs(asked: Mapping[str, bool | None], config: Any) -> None:
+def _check_outputs(config: Any) -> None:
     """Raises InputError for outputs of single steps, which candidates that were drawn together do not have."""
-    for name, is_asked in asked.items():
-        if is_asked or getattr(config, name, False):
+    for name in ("output_scores", "output_logits", "output_attentions", "output_hidden_states"):
+        if getattr(config, name, False):
             problem = "is not there for what is chosen: its steps were taken among others"
             fix = "Leave it out; output_scores of a text are those of a forward pass over it"
             raise InputError(problem, where=name, fix=fix)
@@ -183,11 +168,8 @@ def _streamer_of(caller: FrameType) -> Any:
 
 def _own_processors(processors: Iterable[Any]) -> list[Any]:
     """The logits processors that are not those of transformers, which its settings bring."""
-    return [
-        processor
-        for processor in processors
-        if not type(processor).__module__.startswith("transformers.")
-    ]
+    theirs = "transformers."
+    return [one for one in processors if not type(one).__module__.startswith(theirs)]
 
 
 def _own_criteria(criteria: Iterable[Any]) -> list[Any]:
@@ -228,10 +210,8 @@ def _sequences(
         GenerateEncoderDecoderOutput,
     )
 
-    width = max(map(len, tokens))
-    rows = [row + [padding] * (width - len(row)) for row in tokens]
-    tails = torch.tensor(rows, dtype=heads.dtype, device=heads.device)
-    sequences = torch.cat((heads, tails), dim=1)
+    tails, _ = padded(tokens, heads.device, max(map(len, tokens)), padding)
+    sequences = torch.cat((heads, tails.to(heads.dtype)), dim=1)
     if not config.return_dict_in_generate:
         return sequences
     kind: Any = GenerateEncoderDecoderOutput if encodes else GenerateDecoderOnlyOutput

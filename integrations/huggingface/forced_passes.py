@@ -237,10 +237,10 @@ class BartPasses:
     def _states(self, sources: Ragged) -> tuple[Ragged, IntArray]:
         """The encoder's states of all sources, and the row in which each stands."""
 
-        def encoded(rows: IntArray) -> Ragged:
+        def states_of(rows: IntArray) -> Ragged:
             return self.model.encode(sources[rows])
 
-        batches, rows = in_batches(sources.lengths, self.batch_tokens, encoded)
+        batches, rows = in_batches(sources.lengths, self.batch_tokens, states_of)
         values = np.concatenate([batch.values for batch in batches])  # [tokens, d]
         lengths = np.concatenate([batch.lengths for batch in batches])  # [sources]
         return Ragged.of_lengths(values, lengths), rows
@@ -275,22 +275,21 @@ class EncoderDecoderPasses:
         value_of = dict(zip(order, values, strict=True))
         return [value_of.get(i, 0.0) for i in range(len(sequences))]
 
-    def _batches(self, sequences: Sequence[ForcedSequence]) -> list[Sequence[ForcedSequence]]:
+    def _batches(self, sequences: Sequence[ForcedSequence]) -> list[list[ForcedSequence]]:
         """Sequences that are read together: on a CPU one, whatever stands beside it."""
-        if self.on_cpu:
-            return [[sequence] for sequence in sequences]
-        batches: list[Sequence[ForcedSequence]] = []
-        batch: list[ForcedSequence] = []
+        batches: list[list[ForcedSequence]] = []
         for sequence in sequences:
-            longer = [*batch, sequence]
-            longest = max(len(one.source) + len(one.tokens) for one in longer)
-            num_tokens = longest * len(longer)
-            is_full = num_tokens > self.batch_tokens or num_tokens * self.vocabulary > CELLS
-            if batch and is_full:
-                batches.append(batch)
-                longer = [sequence]
-            batch = longer
-        return [*batches, batch] if batch else batches
+            longer = [*batches[-1], sequence] if batches else []
+            if longer and not self._is_too_much(longer):
+                batches[-1] = longer
+            else:
+                batches.append([sequence])
+        return batches
+
+    def _is_too_much(self, sequences: Sequence[ForcedSequence]) -> bool:
+        num_tokens = len(sequences) * max(map(_num_tokens, sequences))
+        cells = num_tokens * self.vocabulary
+        return self.on_cpu or num_tokens > self.batch_tokens or cells > CELLS
 
     def _batch(self, sequences: Sequence[ForcedSequence]) -> list[float]:
         """The values of sequences that are read together."""

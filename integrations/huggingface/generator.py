@@ -265,11 +265,9 @@ def generate(
     every = [texts] if is_conversation else texts
     prompts = [_prompt(text, i) for i, text in enumerate(every)]
     if decider.width and any(prompt.document is None for prompt in prompts):
-        raise InputError(
-            "the metric reads context, which texts without document do not have",
-            where="texts",
-            fix="Give Prompt objects with document and position, or set context=0",
-        )
+        problem = "the metric reads context, which texts without document do not have"
+        fix = "Give Prompt objects with document and position, or set context=0"
+        raise InputError(problem, where="texts", fix=fix)
     generator = HuggingFaceGenerator(model, tokenizer, generation)
     _check_texts(generator, prompts)
     return list(decider.decode(lists_of(generator, prompts), engine))
@@ -300,11 +298,8 @@ def decider_and_settings(
     for name in settings:
         # top_k means something else to those who sample
         if name in ("shortlist", "top_k"):
-            raise InputError(
-                "is a setting of shortlists, not of sampling",
-                where=name,
-                fix="Give utility=MBRDecoder(utility=..., shortlist=..., top_k=...)",
-            )
+            fix = "Give utility=MBRDecoder(utility=..., shortlist=..., top_k=...)"
+            raise InputError("is a setting of shortlists, not of sampling", where=name, fix=fix)
     generating, decoding = in_groups(settings, GENERATION, DECODING)
     generation = GenerationSettings(**generating)
     decider = decider_of(utility, decoding)

@@ -51,11 +51,8 @@ def cutoff_of(method: Method, cutoff: float | None, where: str) -> float | None:
     if cutoff is None:
         return default
     if default is None:
-        raise InputError(
-            f"{method} has no cutoff, found {cutoff}",
-            where=where,
-            fix="Leave it out",
-        )
+        problem = f"{method} has no cutoff, found {cutoff}"
+        raise InputError(problem, where=where, fix="Leave it out")
     return cutoff
 
 

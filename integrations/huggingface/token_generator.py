@@ -142,7 +142,8 @@ class TokenGenerator:
         steps = self.config.max_new_tokens
         rows_of_chance = [uniforms(seed, pool.name, inputs[i], j, steps) for i, j in draws]
         chance = np.stack(rows_of_chance)  # [draws, steps]
-        distinct, rows = _distinct_rows([i for i, _ in draws])
+        distinct = list(dict.fromkeys(i for i, _ in draws))
+        rows = [distinct.index(i) for i, _ in draws]
         model_inputs = self._model_inputs([inputs[i] for i in distinct], rows)
         if not self.encodes:
             states = self._prompt_states([inputs[i] for i in distinct], rows)
@@ -373,12 +374,6 @@ def _keeps_keys_and_values(states: Any) -> bool:
     if type(states) is not DynamicCache:
         return False
     return all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in states.layers)
-
-
-def _distinct_rows(inputs: Sequence[int]) -> tuple[list[int], list[int]]:
-    """The distinct inputs in the order in which they come, and for each input its row among them."""
-    distinct = list(dict.fromkeys(inputs))
-    return distinct, [distinct.index(i) for i in inputs]
 
 
 def _criterion(stopped: Callable[[Ids], bool], start: int) -> Any:

@@ -9,7 +9,7 @@ choices say, so that no list waits for another. A document is read as one text, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any, Literal, NamedTuple, Protocol
 
 from ...metrics.errors import DiscorankError, InputError, excerpt
@@ -94,9 +94,8 @@ def read_chosen_texts(path: str) -> dict[str, Text]:
         InputError: the file cannot be read, is not what its run file says, or a line is no choice.
     """
     check_beside(path)
-    source = LineSource(lines_of_run(path))
     chosen: dict[str, Text] = {}
-    try:
+    with closing(LineSource(lines_of_run(path))) as source:
         for number, line in without_trailing_blanks(source):
             try:
                 list_id, text = _choice(parse_json(line))
@@ -105,8 +104,6 @@ def read_chosen_texts(path: str) -> dict[str, Text]:
             except InputError as error:
                 raise error.inside(f"{source.name}:{number}") from None
             chosen[list_id] = text
-    finally:
-        source.close()
     return chosen
 
 

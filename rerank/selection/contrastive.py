@@ -242,11 +242,9 @@ def _task(metric: Utility, item: ContrastiveItem) -> Task:
     context = Context(item.context_source, item.context_target)
     for _, part in metric.parts:
         if part.info.needs_references and not references:
-            raise InputError(
-                f"is missing, and {part.name} compares with it",
-                where=f"{_place(item.id)}: reference",
-                fix='Take a reference-free metric such as comet-qe, or give every item a "reference"',
-            )
+            problem = f"is missing, and {part.name} compares with it"
+            fix = 'Take a reference-free metric such as comet-qe, or give every item a "reference"'
+            raise InputError(problem, where=f"{_place(item.id)}: reference", fix=fix)
     try:
         comparisons = tuple(
             part.comparison(texts, references, item.source, context) for _, part in metric.parts

@@ -268,11 +268,9 @@ class PairDifferences(NamedTuple):
         """
         total = sum(len(human) * (len(human) - 1) // 2 for human, _ in rows)
         if total > MAX_PAIRS:
-            raise InputError(
-                f"{total} pairs, at most {MAX_PAIRS} are compared",
-                where="ties",
-                fix="Average over segments or systems instead of taking all texts together",
-            )
+            problem = f"{total} pairs, at most {MAX_PAIRS} are compared"
+            fix = "Average over segments or systems instead of taking all texts together"
+            raise InputError(problem, where="ties", fix=fix)
         metric, human, group = [np.zeros(0)], [np.zeros(0)], [np.zeros(0, np.int64)]
         pairs_of = {n: np.triu_indices(n, 1) for n in {len(by_human) for by_human, _ in rows}}
         for number, (by_human, by_metric) in enumerate(rows):

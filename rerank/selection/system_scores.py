@@ -496,11 +496,9 @@ def _check_references(metric: Metric, batch: Sequence[DocumentOutputs]) -> None:
     """Raises InputError for a document that lacks the reference that the metric needs."""
     for document in batch:
         if metric.info.needs_references and not document.references:
-            raise InputError(
-                f"{metric.name} needs a reference",
-                where=f"{document.where}: references",
-                fix="Add references to every document, or take metrics that need none",
-            )
+            where = f"{document.where}: references"
+            fix = "Add references to every document, or take metrics that need none"
+            raise InputError(f"{metric.name} needs a reference", where=where, fix=fix)
 
 
 def _batches(documents: Sequence[DocumentOutputs]) -> Iterator[list[DocumentOutputs]]:

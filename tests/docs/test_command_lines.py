@@ -21,7 +21,7 @@ from .stand_ins import SERVER, answered, further, stand_ins
 
 REST = "…\n"
 LESS_WORK = {"compare": ["--draws", "50"]}
-DOCUMENTS = 5  # of the largest example, on pages that show no output
+DOCUMENTS = 2  # of the largest example, on pages that show no output
 RAN_PAGES = [page for page in PAGES if any(shown.reason is None for shown in shown_on(page))]
 
 pytestmark = [

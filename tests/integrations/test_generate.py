@@ -166,7 +166,7 @@ def test_sources_alone_are_read_ahead(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [plain, in_turns])
-@examples(5)
+@examples(3)
 @given(
     st.lists(st.integers(0, 8), max_size=4),
     st.sets(st.integers(0, 15), max_size=4),
@@ -675,7 +675,7 @@ load({str(folder / "bart")!r})
 
 
 def test_a_killed_run_goes_on(folder: Path, tmp_path: Path) -> None:
-    count = 12
+    count = 24
     source = written(tmp_path / "in.jsonl", sentences(count))
     whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
     small = ["--sequences-at-once", "4", "--quiet"]

@@ -17,8 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discorank.cli.commands.generate import GeneratorOptions, ServerOptions, server_generator
+from discorank.cli.commands.generate import ServerOptions, server_generator
 from discorank.cli.main import main
+from discorank.cli.options.backends import BackendOptions
 from discorank.integrations import server as server_module
 from discorank.integrations.generation.generator import Generated, Generator, Prompt
 from discorank.integrations.huggingface.model_loading import GenerationSettings
@@ -935,7 +936,7 @@ CONNECTION = Connection("http://localhost:1/v1")
 
 def made(server: ServerOptions | None = None, **drawing: Any) -> ServerGenerator:
     """The generator of a command's options."""
-    options = GeneratorOptions(backend="server", generator=drawing.pop("generator", "m"))
+    options = BackendOptions(backend="server", generator=drawing.pop("generator", "m"))
     connection = drawing.pop("connection", CONNECTION)
     chosen = {"sampling": "ancestral", "num_candidates": 5, "seed": 3, **drawing}
     shared = GenerationSettings(**chosen)

@@ -19,6 +19,11 @@ from discorank.rerank.selection.comparison import SystemComparison
 from ..support.comparisons import comparison, large, run_of
 
 
+@pytest.fixture(autouse=True)
+def figures_are_blank() -> None:
+    """Figures are drawn here."""
+
+
 @pytest.fixture(scope="module")
 def small() -> SystemComparison:
     return comparison()

@@ -75,7 +75,8 @@ def pretrained(
             model, about = type(empty).from_pretrained(
                 place, **options, output_loading_info=True, dtype=dtype, **_without_pooler(empty)
             )
-    _check_loaded(model, folder, {**about, "unexpected_keys": ()}, WHOLE_FOLDER)
+    _check_loaded(folder, {**about, "unexpected_keys": ()}, WHOLE_FOLDER)
+    check_finite(model.named_parameters(), folder)
     return as_plain(model) if is_gguf(folder) else _in_memory(model)
 
 
@@ -99,7 +100,8 @@ def from_state(folder: Path, state: Mapping[str, Any], weights: bool = True) -> 
             **_without_pooler(model),
         )
     fix = "encoder_path must be the encoder that the checkpoint was trained from"
-    _check_loaded(loaded, folder, about, fix)
+    _check_loaded(folder, about, fix)
+    check_finite(state.items(), folder)  # before they became numbers of another type
     return _in_memory(loaded)
 
 
@@ -126,7 +128,7 @@ def _reading(folder: Path) -> Iterator[None]:
         raise ModelLoadError(problem, where=str(folder), fix=fix) from error
 
 
-def _check_loaded(model: Any, folder: Path, about: Mapping[str, Any], fix: str) -> None:
+def _check_loaded(folder: Path, about: Mapping[str, Any], fix: str) -> None:
     """Raises ModelLoadError where a model and its weights differ, by what transformers tells about them."""
     problems = []
     for key in ("missing_keys", "unexpected_keys", "mismatched_keys"):
@@ -136,7 +138,6 @@ def _check_loaded(model: Any, folder: Path, about: Mapping[str, Any], fix: str) 
             problems.append(f"{len(names)} weights are {kind} ({', '.join(names[:3])})")
     if problems:
         raise ModelLoadError("; ".join(problems), where=str(folder), fix=fix)
-    check_finite(model, folder)
 
 
 def _in_memory(model: Any) -> Any:

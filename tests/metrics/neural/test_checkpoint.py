@@ -325,6 +325,10 @@ ENCODER = [key for key in loaded("tiny-comet-ref")["state_dict"] if key.startswi
         ({"encoder.model.embeddings.LayerNorm.bias": NAN[:WIDTH]}, "embeddings.LayerNorm.bias"),
         ({"encoder.model.embeddings.LayerNorm.bias": NAN}, "embeddings.LayerNorm.bias"),
         ({"encoder.model.a.weight": torch.ones(2, 2, 2)}, "unexpected.*a.weight"),
+        (
+            {"encoder.model.embeddings.LayerNorm.bias": torch.ones(WIDTH, dtype=torch.long)},
+            r"LayerNorm\.bias is of torch\.int64",
+        ),
     ],
 )
 def test_encoders_that_are_refused(tmp_path: Path, state: dict[str, Any], found: str) -> None:

@@ -96,7 +96,7 @@ def same(values: Sequence[FloatArray], other: Sequence[FloatArray]) -> bool:
 
 
 @given(LISTS, st.integers(0, 1000), st.sampled_from(SHAPES), st.sampled_from(FINAL))
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=8)
 def test_is_the_definition(
     lists: list[tuple[int, int | None]],
     seed: int,
@@ -114,7 +114,7 @@ def test_is_the_definition(
 
 
 @given(LISTS, st.integers(0, 1000), st.sampled_from(SHAPES), st.integers(1, 4))
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=8)
 def test_a_pair_has_the_same_bytes_in_every_call(
     lists: list[tuple[int, int | None]], seed: int, hidden: tuple[int, ...], threads: int
 ) -> None:
@@ -134,7 +134,7 @@ def test_a_pair_has_the_same_bytes_in_every_call(
 
 
 @given(LISTS, st.integers(0, 1000), st.integers(1, 100))
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=6)
 def test_products_of_any_size_give_the_same_bytes(
     lists: list[tuple[int, int | None]], seed: int, pairs: int
 ) -> None:
@@ -162,7 +162,7 @@ def test_at_the_size_of_real_models(threads: int) -> None:
 
 
 @given(st.integers(1, ROWS), st.sampled_from(SHAPES), st.sampled_from(FINAL), st.integers(1, 4))
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=6)
 def test_without_references(
     n: int, hidden: tuple[int, ...], final: Callable[[Any], Any] | None, threads: int
 ) -> None:

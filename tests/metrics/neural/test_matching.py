@@ -69,7 +69,7 @@ def rows_of(n: int, seed: int) -> Block:
 
 
 @given(LENGTHS, st.integers(0, 1000), st.booleans())
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=8)
 def test_is_the_equation(lengths: list[int], seed: int, square: bool) -> None:
     vectors, weights = made(lengths, seed)
     every = np.random.default_rng(seed).permutation(len(lengths))
@@ -81,7 +81,7 @@ def test_is_the_equation(lengths: list[int], seed: int, square: bool) -> None:
 
 
 @given(LENGTHS, st.integers(0, 1000), st.integers(1, 4))
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=10)
 def test_a_pair_has_the_same_bytes_in_every_block(
     lengths: list[int], seed: int, threads: int
 ) -> None:
@@ -100,7 +100,7 @@ def test_a_pair_has_the_same_bytes_in_every_block(
 
 
 @given(LENGTHS, st.integers(0, 1000), st.tuples(st.integers(1, 100), st.integers(1, 100)))
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=8)
 def test_tiles_do_not_matter(lengths: list[int], seed: int, tile: tuple[int, int]) -> None:
     vectors, weights = made(lengths, seed)
     every = np.arange(len(lengths))

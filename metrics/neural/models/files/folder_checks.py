@@ -64,9 +64,7 @@ TENSORFLOW = "saved_model.pb"
 # Keys of what a class of transformers repeats in a loop, and the limit on their values. The number of a single layer
 # (vision_feature_layer) may be below 0.
 REPEATED = {
-    "layers": re.compile(
-        r"(\w+_)?(layers|heads|experts|depths?)|(n|num)_(layer|head)|attention_types"
-    ),
+    "layers": re.compile(r"(\w+_)?(layers|heads|experts|depths?)|n_(layer|head)|attention_types"),
     "entries": re.compile(r"_?num_labels"),
 }
 # Keys of the longest text that a model reads.

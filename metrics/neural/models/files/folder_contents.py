@@ -11,7 +11,7 @@ outside the folder is read.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -61,15 +61,15 @@ def load_strictly(module: Any, state: Mapping[str, Any], path: Path) -> Any:
         # Behind its first line torch names what is missing, unexpected or of another shape.
         problem = " ".join(str(error).partition(":")[2].split())[:400].rstrip(".")
         raise ModelLoadError(problem, where=str(path), fix=NOT_WHOLE) from error
-    check_finite(module, path)
+    check_finite(module.named_parameters(), path)
     return module.requires_grad_(False)
 
 
-def check_finite(module: Any, path: Path) -> None:
+def check_finite(weights: Iterable[tuple[str, Any]], path: Path) -> None:
     """Raises ModelLoadError for a weight that is not a finite number: attention may hide it from the outputs."""
     import torch
 
-    for name, weight in module.named_parameters():
+    for name, weight in weights:
         # An infinite or undefined number anywhere shows in the least or the greatest.
         if not weight.is_floating_point():
             raise ModelLoadError(f"{name} is of {weight.dtype}", where=str(path), fix=NOT_WHOLE)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from time import monotonic
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from ...integrations.arrow.open_rows import open_rows
 from ...integrations.generation.document_turns import Turns
@@ -15,21 +15,26 @@ from ...integrations.generation.generator import Generator, unescaped
 from ...integrations.generation.prompts import PromptEntry, read_prompts
 from ...integrations.huggingface.model_loading import GenerationSettings
 from ...integrations.server import ServerGenerator, ServerSettings
-from ...integrations.server.exchange import Client
-from ...integrations.server.server_probe import ProbeOptions, ServerFacts, table_of
+from ...integrations.server.server_probe import ProbeOptions
 from ...integrations.server.settings import Connection, further_keys
 from ...metrics.errors import InputError
-from ...metrics.spec.checked_settings import Field, setting_names, settings
-from ...metrics.text.prompt_template import Template, read_examples
+from ...metrics.spec.checked_settings import settings
 from ...rerank.engines.local import LocalEngine
 from ...rerank.mbr import MBRDecoder
 from ..options import Given, command, flag_of, needed
+from ..options.backends import BackendOptions, print_facts
 from ..options.decoders import MODELS, MetricOptions
 from ..options.output_formats import OutputOptions
 from ..running import check_output, closing_line
 from ..terminal.console import Progress, say
 
 NUCLEUS = 0.9
+OF_MODELS = (
+    "sequences_at_once",
+    "max_input_tokens",
+    "source_lang",
+    "target_lang",
+)  # not of servers
 
 
 @settings
@@ -51,38 +56,19 @@ class ServerOptions:
 
 
 @settings
-class GeneratorOptions:
-    """What generates, from what.
+class SourceOptions:
+    """The inputs.
 
     Args:
         input: the file of inputs (.gz too; .csv, .tsv, .parquet, .arrow, .arrows, .feather), or - for stdin.
         input_format: its format: jsonl (id, source, and document, position, references where there are some) or text
             (one input per line).
         columns: which column of a table, or key of JSON lines, is which key, such as source=prompt.
-        backend: what kind of generator it is.
-        generator: the model that generates: a folder, a GGUF file, a name on the hub, or what a package brings: smollm2
-            (Apache-2.0) or gemma3-270m (Gemma terms of use, ai.google.dev/gemma/terms).
-        revision: which revision on the hub.
-        prompt: what the model reads of an input; {source_context} and {target_context} are the preceding sentences of
-            its document and what was chosen for them, any other {name} is a key of the input.
-        examples: a file of JSON lines with source, target and any other key that the prompt reads: few-shot examples
-            that stand before the prompt of every input, each with an empty line behind it.
-        first_prompt: the prompt of inputs without preceding sentences, where it is another.
-        context: how many preceding sentences the contexts hold.
-        max_errors: how many error records a run may write before it stops.
     """
 
     input: str | None = None
     input_format: Literal["jsonl", "text"] = "jsonl"
     columns: tuple[str, ...] = ()
-    backend: Literal["huggingface", "server"] = "huggingface"
-    generator: str | None = None
-    revision: str | None = None
-    prompt: str = "{source}"
-    first_prompt: str | None = None
-    examples: str | None = None
-    context: Annotated[int, Field(ge=0)] = 0
-    max_errors: Annotated[int, Field(ge=0)] = 0
 
 
 @settings
@@ -100,17 +86,6 @@ class ChoiceOptions:
     self_pair: bool = True
 
 
-# the settings that only one backend has, by the other
-OF_OTHERS = {
-    "huggingface": (
-        *(*setting_names(Connection), *setting_names(ServerOptions), *setting_names(ProbeOptions)),
-    ),
-    "server": (
-        *("sequences_at_once", "revision", "max_input_tokens", "source_lang", "target_lang"),
-    ),
-}
-
-
 @command(
     "Write a candidate list for every input. Run the same command again to resume after an interruption.",
     positional={"input": "?"},
@@ -124,7 +99,8 @@ OF_OTHERS = {
     ],
 )
 def generate(
-    options: GeneratorOptions,
+    options: SourceOptions,
+    model: BackendOptions,
     drawing: GenerationSettings,
     connection: Connection | None,
     server: ServerOptions,
@@ -135,10 +111,7 @@ def generate(
     given: Given,
 ) -> int:
     """Generates; returns the exit code."""
-    backend = options.backend
-    if probe.probe and backend != "server":
-        raise InputError("is for servers", where="probe", fix="Add --backend server")
-    given.refuse(OF_OTHERS[backend], f"is no option of the backend {backend}")
+    model.check(probe, given, ServerOptions, OF_MODELS)
     if choice.utility is None:
         given.refuse(("weights", "self_pair"), "has no effect where no utility chooses")
         fix = "Name the model that generates with --generator"
@@ -150,25 +123,28 @@ def generate(
         stop=tuple(map(unescaped, drawing.stop)),
     )
     if probe.probe:
-        print(table_of(_facts(server_generator(options, drawing, server, connection))))
+        asking = server_generator(model, drawing, server, connection)
+        print_facts(asking.connection, asking.facts)
         return 0
     path = needed(options.input, "input", "INPUT")
-    out = check_output(to.output, [path, options.examples])
-    template, first_template = Template(options.prompt), None
-    if options.first_prompt is not None:
-        first_template = Template(options.first_prompt, "first_prompt")
-    examples = None if options.examples is None else read_examples(options.examples)
+    out = check_output(to.output, [path, model.examples])
+    template, first_template = model.templates()
     decider = None
     if choice.utility is not None:
         (utility,) = metrics.load_all([choice.utility])
         decider = MBRDecoder(utility, weights=choice.weights, self_pair=choice.self_pair)
     generator: Generator
-    if backend == "server":
-        generator = server_generator(options, drawing, server, connection, not probe.skip_probe)
+    if model.backend == "server":
+        generator = server_generator(model, drawing, server, connection, not probe.skip_probe)
     else:
-        generator = _loaded(options, drawing, metrics)
+        from ...integrations.huggingface import HuggingFaceGenerator
+
+        loaded, digest = model.loaded(needed(model.generator, "generator"), metrics.models)
+        generator = HuggingFaceGenerator(loaded.model, loaded.tokenizer, drawing, digest)
     engine = LocalEngine(metrics.cache())
-    turns = Turns(generator, template, first_template, options.context, decider, engine, examples)
+    turns = Turns(
+        generator, template, first_template, model.context, decider, engine, model.few_shot()
+    )
     watch = GenerationWatch(turns)
     with (
         closing(open_rows(path, options.columns, "input")) as source,
@@ -176,16 +152,14 @@ def generate(
     ):
         about = {"seeds": {"generation": drawing.seed}}
         entries = watch.counted(read_prompts(source, options.input_format))
-        counts = run_generation(
-            turns, entries, source.name, out, options.max_errors, progress, about
-        )
+        counts = run_generation(turns, entries, source.name, out, model.max_errors, progress, about)
     done = closing_line(counts, source.name, out, "inputs", "generated")
     say(f"{done}{watch.tokens}")
     return 3 if counts.get("errors") else 0
 
 
 def server_generator(
-    options: GeneratorOptions,
+    model: BackendOptions,
     drawing: GenerationSettings,
     server: ServerOptions,
     connection: Connection | None,
@@ -202,7 +176,7 @@ def server_generator(
     )
     longest = drawing.max_new_tokens
     own_settings = ServerSettings(
-        model=needed(options.generator, "generator"),
+        model=needed(model.generator, "generator"),
         chat=drawing.chat,
         system=server.system,
         num_candidates=drawing.num_candidates,
@@ -234,26 +208,6 @@ def _top_p(method: str | None, cutoff: float | None, name: str) -> float | None:
             f"{method or 'no'} sampling has no cutoff", where=where, fix="Leave it out"
         )
     return None if method is None else 1.0
-
-
-def _loaded(
-    options: GeneratorOptions, drawing: GenerationSettings, metrics: MetricOptions
-) -> Generator:
-    """The generator of a model of Hugging Face."""
-    from ...integrations.huggingface import HuggingFaceGenerator
-    from ...integrations.huggingface.model_loading import load
-
-    dtype = metrics.models.dtype or "float32"
-    name = needed(options.generator, "generator")
-    loaded = load(name, options.revision, metrics.models.device, dtype)
-    digest = f"sha256:{loaded.digest} {dtype}"
-    return HuggingFaceGenerator(loaded.model, loaded.tokenizer, drawing, digest)
-
-
-def _facts(generator: ServerGenerator) -> ServerFacts:
-    """What a server does."""
-    with Client(generator.connection) as client:
-        return client.result_of(generator.facts)
 
 
 class GenerationWatch:

@@ -22,7 +22,7 @@ VOCABULARY = 97
 PACKED = ("llama", "gemma3", "gpt2", "qwen2")
 PLAIN = ("gemma2", "mixtral")
 
-BOUNDED = settings(max_examples=8, deadline=None, database=None)
+BOUNDED = settings(max_examples=4, deadline=None, database=None)
 tokens = st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=30)
 lists = st.lists(
     st.tuples(tokens, st.lists(tokens, min_size=1, max_size=4)), min_size=1, max_size=3

@@ -17,7 +17,7 @@ from discorank.metrics.neural.models.context_tokens import Frame, Reader, Trunca
 from discorank.metrics.neural.models.pretrained import tokenizer_of
 from discorank.metrics.text.texts import Item
 
-BOUNDED = bounded(max_examples=25, deadline=None, database=None, print_blob=True)
+BOUNDED = bounded(max_examples=12, deadline=None, database=None, print_blob=True)
 GOLDEN = Path(__file__).parents[3] / "golden" / "docmetrics"
 CASES = {
     case["id"]: case

@@ -23,7 +23,7 @@ SIZES = st.integers(1, 40)
 WIDTHS = st.integers(1, 70)
 SEEDS = st.integers(0, 999)
 ODD_NUMBERS = [0.0, -0.0, 1.0, -3.5, 1e308, -1e308, 5e-324, math.inf, -math.inf, math.nan]
-EXAMPLES = settings(max_examples=25, deadline=None, database=None, print_blob=True)
+EXAMPLES = settings(max_examples=15, deadline=None, database=None, print_blob=True)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_what_is_not_finite_has_the_same_bytes(
 
 @pytest.mark.parametrize("width", [1, 8, 384, 1024])
 @given(sizes=st.tuples(SIZES, SIZES), seed=SEEDS)
-@settings(EXAMPLES, max_examples=10)
+@settings(EXAMPLES, max_examples=6)
 def test_products_do_not_depend_on_other_rows(
     kernel: ModuleType, sizes: tuple[int, int], seed: int, width: int
 ) -> None:

@@ -25,7 +25,7 @@ from discorank.metrics.neural.models.prompt_pass import Prompted, PromptPass, ba
 from discorank.metrics.neural.models.seq2seq import Seq2Seq, Targets
 from discorank.metrics.representations import Ragged
 
-BOUNDED = bounded(max_examples=8, deadline=None, database=None, print_blob=True)
+BOUNDED = bounded(max_examples=4, deadline=None, database=None, print_blob=True)
 MODELS = Path(__file__).parents[3] / "golden" / "docmetrics" / "models"
 FAMILIES = ("tiny-bart", "tiny-mbart50")
 every_family = pytest.mark.parametrize("name", FAMILIES)

@@ -36,7 +36,7 @@ from discorank.metrics.sescore2.training.edits import stop_words
 from discorank.metrics.storage.bounded_files import check_archive
 from discorank.metrics.storage.checksums import check_file
 from discorank.metrics.storage.json_and_yaml import read_small_json, read_yaml
-from discorank.metrics.storage.limits import Limits
+from discorank.metrics.storage.limits import Limits, limits
 from discorank.rerank.prior import load_prior
 
 MODELS = Path(__file__).parents[4] / "golden" / "docmetrics" / "models"
@@ -318,13 +318,13 @@ def test_two_threads_may_build_models_at_once(
     """One is built, and refused, while the other registers a weight."""
     large = Path(shutil.copytree(folder, folder.parent / "large"))
     configured(large, intermediate_size=100_000)
-    plain, refused = loading.limits, []
+    refused: list[Any] = []
 
     def meanwhile() -> Limits:
         if threading.current_thread() is threading.main_thread() and not refused:
             with ThreadPoolExecutor() as pool:
                 refused.append(pool.submit(pretrained, large).exception())
-        return plain()
+        return limits()
 
     monkeypatch.setattr(loading, "limits", meanwhile)
     pretrained(folder)
