@@ -162,10 +162,16 @@ class DecidedRows:
     finite) stand below the lowest value of their list, in the order of the ranking, so that the feature alone gives the
     choice; one that is not the best of its list, as its document was searched, stands above the highest value. Where no
     candidate has a score, the decision is that too. What a list has beside its candidates is not written: the input has
-    it. Args: format: its name. order: whether candidates stay where they were, or are best first; flat text holds
-    nothing else. feature: the name of the decision. lossy: whether fields of candidates for which the format has no
-    place are left out. Raises: InputError: candidates where they were in a format without features; a format that is
-    not written.
+    it.
+
+    Args:
+        format: its name.
+        order: whether candidates stay where they were, or are best first; flat text holds nothing else.
+        feature: the name of the decision.
+        lossy: whether fields of candidates for which the format has no place are left out.
+
+    Raises:
+        InputError: candidates where they were in a format without features; a format that is not written.
     """
 
     format: str
