@@ -27,6 +27,7 @@ def rehearsed(out: Path, *parts: str) -> list[Row]:
     return rows(out)
 
 
+@pytest.mark.slow
 def test_rates_and_scarce_memory(tmp_path: Path) -> None:
     written = rehearsed(tmp_path / "gpu.tsv", "comet", "memory")
     shares = [row for row in written if row.what == "share of the peak"]

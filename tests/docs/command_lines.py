@@ -46,7 +46,11 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("b373be7: ", "", MEASURES),
     ("733d3753: ", "", MEASURES),
     ("fairseq-generate", "docs/n-best-lists.md", FAIRSEQ),
-    ("from discorank.integrations.fairseq", "docs/n-best-lists.md", FAIRSEQ),
+    (
+        "from discorank import MBRDecoder\nfrom discorank.integrations.fairseq",
+        "docs/n-best-lists.md",
+        FAIRSEQ,
+    ),
     ("", "docs/serve.md", SERVES),
     ("discorank serve", "docs/training.md", SCORES),
     ("from discorank import Scores", "docs/training.md", SCORES),

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,8 +20,10 @@ from hypothesis import strategies as st
 
 from discorank.cli.commands import generate
 from discorank.cli.main import main
+from discorank.cli.options.backends import BackendOptions
 from discorank.cli.terminal import console
 from discorank.cli.terminal.console import Progress
+from discorank.integrations import huggingface
 from discorank.integrations.generation.document_turns import Turn, Turns
 from discorank.integrations.generation.generation_run import run_generation
 from discorank.integrations.generation.generator import Generated, Prompt
@@ -527,14 +530,16 @@ def test_progress_counts_every_input_once(
             shown.append((done, self.total()))
 
     scribes = iter([Scribe(stop_after=5, at_once=at_once), Scribe(at_once=at_once)])
-    monkeypatch.setattr(generate, "_loaded", lambda *options: next(scribes))
+    no_model = SimpleNamespace(model=None, tokenizer=None), "sha256:0"
+    monkeypatch.setattr(BackendOptions, "loaded", lambda *options: no_model)
+    monkeypatch.setattr(huggingface, "HuggingFaceGenerator", lambda *options: next(scribes))
     monkeypatch.setattr(generate, "Progress", Seen)
     monkeypatch.setattr(console, "DELAY_SECONDS", 0.0)
     rows_in = [{"id": f"{i:03}", "source": TEXTS[0]} for i in range(12)]
     source, out = written(tmp_path / "in.jsonl", rows_in), tmp_path / "out.jsonl"
     # as of a file that is too large to be read at once
     monkeypatch.setattr(line_source, "BLOCK_BYTES", source.stat().st_size // 24)
-    words = ["generate", str(source), "-o", str(out)]
+    words = ["generate", str(source), "--generator", "scribe", "-o", str(out)]
     assert main(words) == 130
     num_done = len(shown)
     assert main(words) == 0

@@ -53,7 +53,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The given NumPy array is not writable"),
 ]
 
-BOUNDED, FEW = examples(3), examples(2)
+BOUNDED, FEW = examples(2), examples(2)
 
 
 @settings
@@ -253,7 +253,6 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
             "contradiction": True,
             "agg": "min",
             "window_words": 8,
-            "join": "eos",
         },
     ),
     "dr-lex by nuclearity": ("dr-lex", {"words": "nuclearity"}),
@@ -795,7 +794,7 @@ FROZEN: dict[str, str] = {
     "reward": 'reward(model="@sha256:eb651e7a0bd36113")',
     "entail": 'entail(model="@sha256:b52d59acf5fd9912")',
     "entail without contradiction": 'entail(model="@sha256:b52d59acf5fd9912",contradiction=true,agg="min",'
-    'window_words=8,join="eos")',
+    "window_words=8)",
     "rouge-1": "rouge(n=1)",
     "rouge-2": "rouge(n=2)",
     "rouge": "rouge(n=3)",

@@ -53,6 +53,7 @@ def least_font_pixels(svg: Any, page_pixels: float) -> float:
     return page_pixels / width * min(map(float, sizes))
 
 
+@pytest.mark.slow
 def test_text_in_figures_can_be_read_on_a_telephone(page: str) -> None:
     figures = figures_of(page + rendered(large(30, 4, 1, 1), None))
     assert len(figures) > 6

@@ -243,6 +243,7 @@ def test_an_interrupted_training_ends_in_the_same_weights(
         assert torch.equal(whole[name], parts[name]), name
 
 
+@pytest.mark.slow
 def test_a_training_that_is_killed_ends_in_the_same_files(tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in texts()))
 
@@ -380,6 +381,7 @@ def test_bounds_of_a_head_trained_without_dropout_map_a_text_with_itself_to_0() 
     assert measured(True) != pytest.approx(same, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_training_learns_what_it_is_shown(pairs: list[SyntheticPair], tmp_path: Path) -> None:
     settings = replace(TRAINING, epochs=10, identical=1.0, strange=1.0)
     fit(tmp_path, tmp_path / "model", pairs, settings, "cpu")
