@@ -53,7 +53,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The given NumPy array is not writable"),
 ]
 
-BOUNDED, FEW = examples(2), examples(2)
+FEW = examples(2)
 
 
 @settings
@@ -394,7 +394,7 @@ def in_bounds(metric: Metric, values: FloatArray) -> bool:
 
 @every_metric
 @given(hypotheses=some, references=some, data=st.data())
-@BOUNDED
+@FEW
 def test_a_matrix(
     metric: Metric, hypotheses: list[str], references: list[str], data: st.DataObject
 ) -> None:
@@ -456,7 +456,7 @@ def test_other_lists_do_not_matter(
     ),
     data=st.data(),
 )
-@BOUNDED
+@FEW
 def test_scores(metric: Metric, pairs: list[tuple[str, list[str]]], data: st.DataObject) -> None:
     """Scores are in bounds, know no other segment, and count several references as declared."""
     if metric.reads.context:  # such metrics want equally many references everywhere
@@ -522,7 +522,7 @@ def test_tiles_equal_the_whole(
     lambda metric: metric.info.needs_references and metric.name not in IDENTITY_IS_NOT_BEST
 )
 @given(x=texts, others=some)
-@BOUNDED
+@FEW
 def test_identity_is_best(metric: Metric, x: str, others: list[str]) -> None:
     own, *rest = utilities(metric, [x, *others], [x])[:, 0]
     assert own >= max(rest) - 1e-9
@@ -683,7 +683,7 @@ def test_corpus_order_does_not_matter(
 
 @metrics_with(lambda metric: metric.info.linear)
 @given(candidates=st.lists(texts, min_size=1, max_size=6), self_pair=st.booleans(), data=st.data())
-@BOUNDED
+@FEW
 def test_the_linear_form_equals_the_matrix(
     metric: Metric, candidates: list[str], self_pair: bool, data: st.DataObject
 ) -> None:
