@@ -31,11 +31,11 @@ MAX_RATIO, FEW_NUMBERS = 4, 1 << 22
 FLOAT_BYTES = 4
 MAX_PACKED = 8  # numbers of two to four bits in one of a quantized file
 WHOLE_FOLDER = "Give the folder of the whole model"
-_hooks: list[Any] = []  # of torch, for all threads
-_hooking, _building = (
-    Lock(),
-    local(),
-)  # `_building.count`: counts the weights of what its thread builds
+# torch's hooks for all threads, registered once under the lock
+_hooks: list[Any] = []
+_hooking = Lock()
+# its `count`, where a thread has one, counts the weights of what that thread builds
+_building = local()
 
 
 @contextmanager
