@@ -32,7 +32,7 @@ MAX_SECONDS = 1.0  # until it says that it is well
 MAX_LINES = 100  # of what it says on stderr
 STORM_SECONDS = 8.0
 ASK_SECONDS = 0.05  # between two looks whether it is well
-HEAD = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n"
+HEAD = b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n"
 BODY = 16 << 20
 Address = tuple[str, int]
 
@@ -122,7 +122,7 @@ def answers_untaken(address: Address, stack: ExitStack) -> None:
 
 def small_chunks(address: Address, stack: ExitStack) -> None:
     """20 clients that send bodies in chunks of one byte, one after another."""
-    head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+    head = b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
     end = time.monotonic() + STORM_SECONDS
 
     def ask() -> None:
@@ -228,7 +228,7 @@ def seconds_to_health(address: Address) -> float:
     begun = time.monotonic()
     try:
         with socket.create_connection(address, timeout=10) as line:
-            line.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            line.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
             is_well = b"200 OK" in line.recv(4096)
     except OSError:
         is_well = False
