@@ -103,7 +103,7 @@ class Spec(NamedTuple):
 
     @property
     def is_single(self) -> bool:
-        """Whether it is one metric without a weight."""
+        """True for one metric without a weight."""
         return len(self.terms) == 1 and self.terms[0].weight == 1
 
     @property

@@ -114,7 +114,7 @@ class MBRDecoder(Decider):
 
     @property
     def reads_logprobs(self) -> bool:
-        """Whether it reads the log-probabilities of candidates."""
+        """True if the log-probabilities of candidates are read."""
         return self.pool.reads_logprobs
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:

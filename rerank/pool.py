@@ -169,7 +169,7 @@ def _human_references(record: CandidateList) -> tuple[Text, ...]:
 
 
 def remarks(task: Task, joined: bool = False) -> list[str]:
-    """What is to be said of the comparisons of a task, as flags of its list.
+    """The remarks on the comparisons of a task, as flags of its list.
 
     Args:
         task: the task.

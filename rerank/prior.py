@@ -171,7 +171,7 @@ def read_object(path: object, setting: str, fix: str) -> Any:
 def values_by_system(
     of: type[T], data: Any, kind: tuple[str, int], where: str, fix: str
 ) -> dict[str, T]:
-    """What a file has of each system.
+    """The values of each system in a file.
 
     Args:
         of: the class of the values.

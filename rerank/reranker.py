@@ -167,7 +167,7 @@ class Reranker(Decider):
 
     @property
     def reads_logprobs(self) -> bool:
-        """Whether it reads the log-probabilities of candidates."""
+        """True if the log-probabilities of candidates are read."""
         if self.decoder is not None and self.decoder.reads_logprobs:
             return True
         return any(feature in LOGPROB_FEATURES for feature, _ in self._features)

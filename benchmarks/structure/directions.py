@@ -136,12 +136,15 @@ class Ratchet(NamedTuple):
     max_modules: int
     largest_folder: int
     max_largest_folder: int
+    import_lines: int
+    max_import_lines: int
 
     def exceeded(self) -> list[str]:
         """The bounds that are exceeded, a line each."""
         figures = [(part.name, part.lines, part.bound) for part in self.parts]
         figures.append(("modules", self.modules, self.max_modules))
         figures.append(("modules of one folder", self.largest_folder, self.max_largest_folder))
+        figures.append(("import lines", self.import_lines, self.max_import_lines))
         return [f"{name}: {now:,} > {bound:,}" for name, now, bound in figures if now > bound]
 
 
@@ -164,6 +167,8 @@ def ratchet(checkout: Path) -> Ratchet:
         rules["max_modules"],
         largest,
         rules["max_largest_folder"],
+        import_lines(product),
+        rules["max_import_lines"],
     )
 
 
@@ -182,6 +187,7 @@ def print_ratchet(found: Ratchet) -> None:
     print(" | ".join(["sum", *(f"{total:,}" for total in sums)]))
     print(f"modules | {found.modules} | {found.max_modules} | 300")
     print(f"modules of one folder | {found.largest_folder} | {found.max_largest_folder} | 16")
+    print(f"import lines | {found.import_lines:,} | {found.max_import_lines:,} | -")
 
 
 def printed(checkout: Path, *words: str) -> str:

@@ -9,6 +9,7 @@ written, only what is missing is written. Outputs, checkpoints and error records
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -256,8 +257,8 @@ class _Replay:
         self.block.entries.append(entry)
         self.block.chosen.append(chosen)
         if _ends_block(self.number, entry, self.turns.at_once):
-            for _ in self.turns.outcomes(self.block.inputs, self.block.chosen):
-                pass  # nothing of it is new
+            # nothing of it is new
+            deque(self.turns.outcomes(self.block.inputs, self.block.chosen), maxlen=0)
             self.block = EntryBlock([], [])
 
 

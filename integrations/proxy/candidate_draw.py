@@ -126,11 +126,11 @@ class FailuresInARow:
 
     @property
     def is_paused(self) -> bool:
-        """Whether it is not tried now."""
+        """True while the upstream is left alone."""
         return self._clock() < self._paused_until
 
     def begin(self) -> bool:
-        """Whether it may be tried now: in doubt by one at a time."""
+        """True if a request may try the upstream; after a failure one at a time."""
         is_paused = self.is_paused
         if self.is_doubtful and not is_paused:
             self._paused_until = self._clock() + PAUSE_SECONDS
@@ -219,7 +219,7 @@ class _Share:
 
     @property
     def cost(self) -> dict[str, Any]:
-        """What its upstream was asked for, and what came of it, as the answer has it."""
+        """The requests to its upstream and their outcomes, as the answer reports them."""
         tokens = [tokens_of(reply.value) for reply in self.replies]
         is_known = self.drawing.done and self._last_reply > self._began
         until, outcome = self._last_reply if is_known else monotonic(), self.outcome
@@ -252,7 +252,7 @@ class _Share:
         return lacking
 
     def _body(self, call: int, n: int) -> dict[str, Any]:
-        """What a request for n candidates has of its own; if the user names a seed, others after the first."""
+        """The fields of a request for n candidates; with a seed from the user, later requests get other seeds."""
         body = {**self._question.varied, "n": n}
         if self._reads_logprobs:
             asked = body if self._question.logprobs else {}
@@ -447,7 +447,7 @@ class CandidateDraw:
 
     @property
     def replies(self) -> list[UpstreamReply]:
-        """What the upstreams answered, in the same order."""
+        """The answers of the upstreams, in the same order."""
         return [
             reply
             for share in self._shares
@@ -461,7 +461,7 @@ class CandidateDraw:
 
     @property
     def costs(self) -> list[dict[str, Any]]:
-        """What each model was asked for, and what came of it; empty for a single one without a name."""
+        """The requests to each model and their outcomes; empty for a single model without a name."""
         return [share.cost for share in self._shares if share.upstream.name]
 
     def _problem(self) -> ApiError:

@@ -282,7 +282,7 @@ class RequestRoom:
 
 
 class RequestShare:
-    """What one request takes of the memory for all."""
+    """The share of one request in the memory for all."""
 
     def __init__(self, room: RequestRoom) -> None:
         self._room = room

@@ -122,7 +122,7 @@ class ListScoring:
 
 
 class _Scored(NamedTuple):
-    """What was asked of a list, and what was answered of the distinct texts among that."""
+    """The texts of a list to score, and the answers for the distinct ones."""
 
     record: CandidateList | None
     asked: Sequence[PromptedText]

@@ -50,7 +50,7 @@ class Notes:
 
 
 class Judgement(NamedTuple):
-    """What one annotator said of a text that is in another file.
+    """The judgement of one annotator on a text that is in another file.
 
     Args:
         where: file and line.

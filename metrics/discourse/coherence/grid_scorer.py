@@ -15,7 +15,7 @@ from .focus_scorer import packed, row_of, unpacked
 
 
 class GridMetric(Protocol):
-    """What a metric makes of a grid."""
+    """The value that a metric computes from a grid."""
 
     def value(self, grid: Grid, sentences: int) -> float:
         """The value of a text of so many sentences."""
