@@ -28,7 +28,7 @@ from .settings import DoorSettings
 
 MAX_BESIDE = 1 << 16  # bytes of a head, of the frame of a chunk, or of trailers
 MAX_FRAMES = 1 << 14  # bytes of the frames of chunks, beside an eighth of the body
-READ_BYTES = 1 << 15  # of a connection at a time, before others are looked at
+READ_BYTES = 1 << 12  # of a connection at a time, before others are looked at
 ACCEPTED_AT_ONCE = 32  # connections that are accepted before others are looked at
 QUEUED = 2048  # connections that wait to be accepted
 OTHER_DESCRIPTORS = 128  # files, pipes, libraries, and connections that are about to be refused
